@@ -98,7 +98,11 @@ def _check_run(run: RunFolder) -> tuple[Check, ...]:
 
 
 def _make_check(
-    name: str, good: bool, figure: str, hint: str, otherwise: State = State.WARNING
+    name: str,
+    good: bool,
+    figure: str,
+    hint: str,
+    otherwise: State = State.WARNING,
 ) -> Check:
     """Return the check of a property that is good, or else needs the hint."""
     if good:

@@ -233,7 +233,11 @@ def _read_holdout(loaded: LoadedRun) -> Images:
 
 
 def _run_both(
-    loaded: LoadedRun, pick: Evaluation, images: Images, tiling: Tiling, folder: Path
+    loaded: LoadedRun,
+    pick: Evaluation,
+    images: Images,
+    tiling: Tiling,
+    folder: Path,
 ) -> tuple[float, float]:
     """Write what the file finds in the hold-out, whole and in tiles; return the median CPU times
     of a photograph in milliseconds.

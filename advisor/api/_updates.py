@@ -357,7 +357,11 @@ def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
 
 
 def compare_answers(
-    parent: str, run: str, merged: MergedImages, before: Sequence[str], after: Sequence[str]
+    parent: str,
+    run: str,
+    merged: MergedImages,
+    before: Sequence[str],
+    after: Sequence[str],
 ) -> Update:
     """Return which file should ship.
 

@@ -118,7 +118,11 @@ def list_archives(
 
 
 def _list_members(
-    file: Path, part: str, contents: _Contents, listed: Listed, chosen: ChosenFolders
+    file: Path,
+    part: str,
+    contents: _Contents,
+    listed: Listed,
+    chosen: ChosenFolders,
 ) -> list[str]:
     """Add the images of a file whose class it states; return the names of the others.
 

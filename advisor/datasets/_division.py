@@ -217,7 +217,11 @@ class Overview:
 
     @classmethod
     def of_split(
-        cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]
+        cls,
+        dataset: Dataset,
+        parts: Split,
+        grouping: Grouping,
+        notes: tuple[str, ...],
     ) -> Overview:
         """Return the overview of a split."""
         by_name = {}

@@ -104,7 +104,11 @@ def _list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDER
 
 
 def _list_without_folders(
-    path: Path, scan: FolderScan, tables: Sequence[Path], depth: str, chosen: ChosenFolders
+    path: Path,
+    scan: FolderScan,
+    tables: Sequence[Path],
+    depth: str,
+    chosen: ChosenFolders,
 ) -> Listing:
     """List a folder without folders of images by its archives or tables, else UsageError."""
     archives = archives_in(path)

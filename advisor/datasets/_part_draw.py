@@ -41,7 +41,12 @@ def draw_units(
 
 
 def draw_groups(
-    dataset: Dataset, groups: Sequence[Group], share: float, *, divide: bool, keep: int
+    dataset: Dataset,
+    groups: Sequence[Group],
+    share: float,
+    *,
+    divide: bool,
+    keep: int,
 ) -> set[int]:
     """Return about ``share`` of the images of each class, in whole groups, taken in their order.
 
@@ -129,7 +134,11 @@ class _GroupDraw:
 
 
 def _take_last_units(
-    dataset: Dataset, groups: Sequence[Group], label: int, share: float, keep: int
+    dataset: Dataset,
+    groups: Sequence[Group],
+    label: int,
+    share: float,
+    keep: int,
 ) -> list[int]:
     """Return the last units of a class's largest group, up to ``share`` of its images.
 

@@ -192,7 +192,11 @@ class _Pool:
     divide: bool  # a group is divided if its class has no other
 
     def draw_part(
-        self, name: str, given_parts: Mapping[int, str], share: float, drawn: Mapping[int, str]
+        self,
+        name: str,
+        given_parts: Mapping[int, str],
+        share: float,
+        drawn: Mapping[int, str],
     ) -> set[int]:
         """Return the images of a part: about ``share`` of each class of the images that are free.
 

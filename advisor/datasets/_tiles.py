@@ -69,7 +69,11 @@ class Tiling:
         return np.asarray(boxes.reshape(-1, 4) * sides + np.array([top, left, top, left]))
 
     def choose_boxes(
-        self, boxes: Boxes, labels: NDArray[np.int64], scores: Boxes, tiles: NDArray[np.int64]
+        self,
+        boxes: Boxes,
+        labels: NDArray[np.int64],
+        scores: Boxes,
+        tiles: NDArray[np.int64],
     ) -> list[int]:
         """Return the places of the boxes that stay, one for each object, by score.
 

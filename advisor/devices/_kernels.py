@@ -78,7 +78,11 @@ def kernels_to_time(
 
 
 def time_kernels(
-    connection: Connection, target: DeviceTarget, wanted: Wanted, folder: Path, tell: Tell
+    connection: Connection,
+    target: DeviceTarget,
+    wanted: Wanted,
+    folder: Path,
+    tell: Tell,
 ) -> Iterator[TimedKernels]:
     """Time operators, and yield those of each job as they come; the files are made in ``folder``.
 

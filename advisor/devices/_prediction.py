@@ -310,7 +310,11 @@ class Predictor:
         )
 
     def _predict_model(
-        self, knowledge: _Knowledge, estimates: Estimate, index: int, level: float
+        self,
+        knowledge: _Knowledge,
+        estimates: Estimate,
+        index: int,
+        level: float,
     ) -> Prediction:
         posterior = knowledge.posterior
         count = len(posterior.seen)
@@ -350,7 +354,11 @@ class Predictor:
         )
 
     def _explain_unlike(
-        self, knowledge: _Knowledge, regime: str, below: float, above: float
+        self,
+        knowledge: _Knowledge,
+        regime: str,
+        below: float,
+        above: float,
     ) -> str:
         """Return why no latency can be promised, and what to measure;
         empty if a known device is comparable.

@@ -321,7 +321,11 @@ class _Search:
             self._search_loop.finished.add(event.stage)
 
     def _make_evaluator(
-        self, walker: Walker, plan: Plan, rules: Rules, predictor: DevicePredictor
+        self,
+        walker: Walker,
+        plan: Plan,
+        rules: Rules,
+        predictor: DevicePredictor,
     ) -> MultiDeviceEvaluator:
         """Return what evaluates configurations, on all devices of the question."""
         resolved = self._resolved

@@ -53,18 +53,32 @@ class SearchTask(TaskFacts, ABC):
 
     @abstractmethod
     def model(
-        self, card: Card, training: str, purpose: Purpose, workload: Workload
+        self,
+        card: Card,
+        training: str,
+        purpose: Purpose,
+        workload: Workload,
     ) -> Stage[FloatModel]:
         """Return the stage that makes a card's float file, after the stages that train it."""
 
     @abstractmethod
     def score(
-        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+        self,
+        scope: Scope,
+        spec: InputSpec,
+        source: Source,
+        role: Role,
+        cost_s: float,
     ) -> Stage[Path]:
         """Return the stage that runs a file over images and writes its answers."""
 
     def capture(
-        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+        self,
+        scope: Scope,
+        spec: InputSpec,
+        source: Source,
+        role: Role,
+        cost_s: float,
     ) -> Stage[Path]:
         """Return the stage that runs a file over images under capture conditions,
         of a task that has them.

@@ -80,7 +80,11 @@ class Worker:
         self.peak_bytes = 0
 
     def call(
-        self, function: str, *args: object, limits: CallLimits, pause: Pause | None = None
+        self,
+        function: str,
+        *args: object,
+        limits: CallLimits,
+        pause: Pause | None = None,
     ) -> Any:
         """Call ``module:function`` in the child and return its value;
         errors of ours are those of the function.

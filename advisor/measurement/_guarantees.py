@@ -44,7 +44,11 @@ POINTS = 40
 
 
 def find_threshold(
-    sure: Floats, right: Flags, wanted: float, batch: float = 0.0, apart: float = 1.0
+    sure: Floats,
+    right: Flags,
+    wanted: float,
+    batch: float = 0.0,
+    apart: float = 1.0,
 ) -> Threshold | None:
     """Return the lowest score from which on answers are right often enough,
     with the probability ``LEVEL``.

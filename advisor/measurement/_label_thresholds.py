@@ -86,7 +86,11 @@ def answers_of_label(truth: Truth, scores: Scores, groups: Sequence[int]) -> Box
 
 
 def keep_shares(
-    truth: Truth, scores: Scores, groups: Sequence[int], wishes: Sequence[Guarantees], batch: float
+    truth: Truth,
+    scores: Scores,
+    groups: Sequence[int],
+    wishes: Sequence[Guarantees],
+    batch: float,
 ) -> tuple[dict[int, float], tuple[BoxGuarantee | None, ...]]:
     """Return the thresholds that keep what is asked, by label, and the guarantee of each label;
     None for no wish.
@@ -106,7 +110,11 @@ def keep_shares(
 
 
 def choose_thresholds(
-    logits: Scores, truth: Truth, groups: Sequence[int], wishes: Sequence[Guarantees], batch: float
+    logits: Scores,
+    truth: Truth,
+    groups: Sequence[int],
+    wishes: Sequence[Guarantees],
+    batch: float,
 ) -> ChosenThresholds:
     """Choose the threshold of each label:
     the one that keeps what is asked, else the one with the best F1.

@@ -91,7 +91,11 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, out: Path, slug: str, now: datetime | None = None, is_latest: bool = True
+        cls,
+        out: Path,
+        slug: str,
+        now: datetime | None = None,
+        is_latest: bool = True,
     ) -> RunFolder:
         """Make the folder of a new run, and link ``out/latest`` to it if ``is_latest``.
 

@@ -36,7 +36,11 @@ class Counting(Detection):
         return ""
 
     def model(
-        self, card: Card, training: str, purpose: Purpose, workload: Workload
+        self,
+        card: Card,
+        training: str,
+        purpose: Purpose,
+        workload: Workload,
     ) -> Stage[FloatModel]:
         """Return the stage that trains the head; the training itself moves the scores."""
         return HeadOnMaps.model(self, card, training, purpose, workload)

@@ -65,7 +65,11 @@ class JudgeByShares(ABC, Generic[R]):
 
     @abstractmethod
     def score_images(
-        self, answers: Path, images: Images, role: Role, selection: slice = EVERY
+        self,
+        answers: Path,
+        images: Images,
+        role: Role,
+        selection: slice = EVERY,
     ) -> R:
         """Return what the answers of a file reach on a part; ``selection`` selects one answer
         of each image.
@@ -101,7 +105,11 @@ class JudgeByShares(ABC, Generic[R]):
         return verdict, {file: shipped.shares}
 
     def held_out(
-        self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = ""
+        self,
+        evaluation: Evaluation,
+        answers_path: Path,
+        images: Images,
+        file: str = "",
     ) -> HeldOut:
         """Return the figure on the hold-out, and what is kept of it."""
         reached = self.score_images(answers_path, images, Role.HOLDOUT)

@@ -106,7 +106,12 @@ class FunctionTask(Task):
         return self.functions.shipping
 
     def score(
-        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+        self,
+        scope: Scope,
+        spec: InputSpec,
+        source: Source,
+        role: Role,
+        cost_s: float,
     ) -> Stage[Path]:
         """Return the stage that writes these answers."""
         from advisor.tasks._on_maps import answer_images
@@ -114,7 +119,12 @@ class FunctionTask(Task):
         return answer_images(self.functions, scope, spec, source, role, cost_s)
 
     def capture(
-        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+        self,
+        scope: Scope,
+        spec: InputSpec,
+        source: Source,
+        role: Role,
+        cost_s: float,
     ) -> Stage[Path]:
         """Return the stage that writes these answers under capture conditions without motion."""
         from advisor.tasks._on_maps import answer_images
@@ -137,14 +147,23 @@ class OnMaps(FunctionTask):
 
     @abstractmethod
     def job(
-        self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart
+        self,
+        card: Card,
+        materials: Materials,
+        part: Part,
+        to: Folders,
+        start: TrainingStart,
     ) -> Job:
         """Return the training that writes the float file; ``start`` is
         as of :func:`._on_maps.train.train`.
         """
 
     def model(
-        self, card: Card, training: str, purpose: Purpose, workload: Workload
+        self,
+        card: Card,
+        training: str,
+        purpose: Purpose,
+        workload: Workload,
     ) -> Stage[FloatModel]:
         """Return the stage that learns from the maps of the card's backbone."""
         from advisor.tasks._on_maps import train_on_maps
@@ -192,7 +211,12 @@ class HeadOnMaps(OnMaps):
         return images
 
     def job(
-        self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart
+        self,
+        card: Card,
+        materials: Materials,
+        part: Part,
+        to: Folders,
+        start: TrainingStart,
     ) -> Job:
         """Return the training of the head, or of head and backbone."""
         from advisor.tasks._on_maps import train

@@ -211,7 +211,11 @@ def fold_normalization(model: Tables, mean: Sequence[float], std: Sequence[float
 
 
 def _new_reshape(
-    model: Tables, graph: schema.SubGraphT, values: int, result: int, shape: Sequence[int]
+    model: Tables,
+    graph: schema.SubGraphT,
+    values: int,
+    result: int,
+    shape: Sequence[int],
 ) -> schema.OperatorT:
     content = np.asarray(shape, "<i4").tobytes()
     stated = model.add_tensor(

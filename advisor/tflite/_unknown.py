@@ -200,7 +200,11 @@ class _HeadEdit:
         )
 
     def append_linear(
-        self, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], dtype: str = "<f2"
+        self,
+        source: int,
+        kernel: npt.NDArray[Any],
+        bias: npt.NDArray[Any],
+        dtype: str = "<f2",
     ) -> int:
         """Add a linear layer whose kernel (out, in) is kept as ``dtype``; return its result."""
         name = f"{len(self.graph.tensors)}"

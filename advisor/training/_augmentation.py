@@ -68,7 +68,11 @@ def augment_images(
 
 
 def _frame_images(
-    photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor
+    photos: tf.Tensor,
+    least: float,
+    turn: float,
+    seed: tf.Tensor,
+    side: tf.Tensor,
 ) -> tf.Tensor:
     """Crop each image at a random place, size and tilt, mirror half of them, and resize.
 

@@ -29,7 +29,11 @@ class Batches:
     """
 
     def __init__(
-        self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path | None
+        self,
+        images: Sequence[Path],
+        labels: Sequence[int],
+        size: int,
+        cache: Path | None,
     ) -> None:
         self._images = images
         self._size = size

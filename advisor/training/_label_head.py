@@ -125,7 +125,11 @@ def fit_logits(
 
 
 def _cross_validate(
-    features: Floats, truth: Truth, fold: NDArray[np.int64], width: int, last: int
+    features: Floats,
+    truth: Truth,
+    fold: NDArray[np.int64],
+    width: int,
+    last: int,
 ) -> _Trial:
     """Return the out-of-fold logits of the penalty with the least mean loss over the labels."""
     inside = find_space(features[:, :width], last).enter(features[:, :width])
@@ -177,7 +181,12 @@ def _fit_strengths(
 
 
 def _minimise_loss(
-    inside: Floats, truth: Truth, penalty: float, squares: Floats, weights: Floats, bias: Floats
+    inside: Floats,
+    truth: Truth,
+    penalty: float,
+    squares: Floats,
+    weights: Floats,
+    bias: Floats,
 ) -> tuple[Floats, Floats]:
     """Minimise the mean weighted cross entropy and the penalty, for all labels in one go."""
     from scipy.optimize import minimize

@@ -53,7 +53,13 @@ class Convolutions:
         return layers.DepthwiseConv2D(kernel, stride, **options)(x)
 
     def add_inverted_residual(
-        self, x: Tensor, filters: int, kernel: int, stride: int, expansion: int, parts: Parts
+        self,
+        x: Tensor,
+        filters: int,
+        kernel: int,
+        stride: int,
+        expansion: int,
+        parts: Parts,
     ) -> Tensor:
         """Widen, filter each channel, narrow, without an activation after the last.
 

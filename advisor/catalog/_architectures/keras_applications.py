@@ -68,7 +68,11 @@ def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
 
 
 def mobilenet_v3(
-    input_size: int, classes: int, size: str, width: float, minimalistic: bool = False
+    input_size: int,
+    classes: int,
+    size: str,
+    width: float,
+    minimalistic: bool = False,
 ) -> keras.Model:
     """Build MobileNet V3 (https://arxiv.org/abs/1905.02244).
 

@@ -74,7 +74,11 @@ class SlimLayers:
         return self.join_branches(outputs, scope)
 
     def pool_and_convolve(
-        self, x: Tensor, filters: int, scope: str, maximum: bool = False
+        self,
+        x: Tensor,
+        filters: int,
+        scope: str,
+        maximum: bool = False,
     ) -> Tensor:
         """Return 3x3 windows pooled at stride 1, then a 1x1 convolution."""
         if maximum:
@@ -86,7 +90,12 @@ class SlimLayers:
         return self.add_convolution(x, filters, 1, f"{scope}.Conv2d_0b_1x1")
 
     def max_pool(
-        self, x: Tensor, scope: str, stride: int = 1, size: int = 3, padding: str = "same"
+        self,
+        x: Tensor,
+        scope: str,
+        stride: int = 1,
+        size: int = 3,
+        padding: str = "same",
     ) -> Tensor:
         """Return the maximum of each window."""
         return layers.MaxPooling2D(size, stride, padding=padding, name=self._name_layer(scope))(x)
@@ -100,7 +109,11 @@ class SlimLayers:
         return self.max_pool(x, scope, stride=2, padding="valid")
 
     def add_reduction(
-        self, x: Tensor, scope: str, *branches: tuple[Branch, int], padding: str = "valid"
+        self,
+        x: Tensor,
+        scope: str,
+        *branches: tuple[Branch, int],
+        padding: str = "valid",
     ) -> Tensor:
         """Return branches that each end in a 3x3 convolution at stride 2, beside a maximum.
 

@@ -295,7 +295,11 @@ def warn_of_scale(scale: float, std: Sequence[float]) -> str:
 
 
 def _call_child(
-    children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any
+    children: Children,
+    limits: CallLimits,
+    size_bytes: int,
+    work: str,
+    *arguments: Any,
 ) -> Any:
     longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:

@@ -137,7 +137,11 @@ def check_file(file: Path, size: int | None) -> None:
 
 
 def prepare(
-    file: Path, size: int | None, target: Path, finished: bool, task: str = ""
+    file: Path,
+    size: int | None,
+    target: Path,
+    finished: bool,
+    task: str = "",
 ) -> tuple[ModelFacts, Conversion | None]:
     """Write ``file``, of any of the formats, as a float model of its task; see :func:`as_tflite`.
 

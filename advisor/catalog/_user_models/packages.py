@@ -109,7 +109,11 @@ def export(source: str, size: int | None, folder: Path) -> LocalModel:
 
 
 def _describe_package(
-    name: str, labels: Iterable[str], mean: Iterable[float], std: Iterable[float], licence: str
+    name: str,
+    labels: Iterable[str],
+    mean: Iterable[float],
+    std: Iterable[float],
+    licence: str,
 ) -> Metadata:
     """Return what a package says of a model, whose normalisation is of values 0..1."""
     mean_of_pixels = tuple(round(255 * value, 4) for value in mean)

@@ -201,7 +201,11 @@ def _range_of(tensor: Tensor) -> tuple[float, float] | None:
 
 
 def _diagnose_layer(
-    quantized: Model, reference: Model, pair: OperatorPair, sums: Sums, refused: Mapping[int, str]
+    quantized: Model,
+    reference: Model,
+    pair: OperatorPair,
+    sums: Sums,
+    refused: Mapping[int, str],
 ) -> DiagnosedLayer:
     output = quantized.tensors[pair.output]
     limits = _range_of(quantized.tensors[pair.output])

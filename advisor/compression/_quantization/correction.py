@@ -84,7 +84,11 @@ def correct_model(
 
 
 def _correct_layer(
-    grid: Grid, model: Model, layer: Layer, observation: Observation, shifted: bool
+    grid: Grid,
+    model: Model,
+    layer: Layer,
+    observation: Observation,
+    shifted: bool,
 ) -> dict[int, NDArray[np.float64]]:
     """Return the layer's kernel on the grid and its corrected bias, by tensor index."""
     kernel = read_values(model.tensors[layer.kernel])

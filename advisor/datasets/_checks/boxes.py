@@ -288,7 +288,12 @@ def _list_boxes_by_image(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...
 
 
 def _report_boxes(
-    kind: Kind, by_path: _Marked, one: str, many: str, advice: str, out: bool = False
+    kind: Kind,
+    by_path: _Marked,
+    one: str,
+    many: str,
+    advice: str,
+    out: bool = False,
 ) -> Iterator[Finding]:
     """Yield a finding on boxes, if there are any."""
     marked = {path: boxes for path, boxes in by_path.items() if boxes}

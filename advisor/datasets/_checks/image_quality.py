@@ -161,7 +161,11 @@ def _find_beyond_limits(
 
 
 def _report_images(
-    survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, advice: str
+    survey: Survey,
+    kind: Kind,
+    mask: NDArray[np.bool_],
+    what: str,
+    advice: str,
 ) -> Iterator[Finding]:
     images = tuple((survey.dataset.images[int(index)].path,) for index in mask.nonzero()[0])
     if images:

@@ -114,7 +114,11 @@ def _drop_models(profile: DeviceProfile, models: Collection[str]) -> DeviceProfi
 
 
 def estimate_error(
-    predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models
+    predictor: Predictor,
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    form: str,
+    models: Models,
 ) -> float:
     """Return the median relative error to expect of models that are predicted,
     from their own distributions.

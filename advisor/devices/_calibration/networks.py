@@ -86,7 +86,11 @@ def forms_of(target: DeviceTarget) -> tuple[str, ...]:
 
 
 def convert_card(
-    pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell
+    pool: ChildPool,
+    card: Card,
+    forms: Sequence[str],
+    folder: Path,
+    tell: Tell,
 ) -> dict[Key, Path]:
     """Convert a card with random weights to a file in every form, in a child process."""
     tell(f"making {card.name}")

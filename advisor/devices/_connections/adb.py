@@ -107,7 +107,11 @@ class AdbConnection:
                 self._run_in_shell(f"rm -rf {quoted}", QUICK_S, "remove the folder")
 
     def _measure_file(
-        self, job: MeasurementJob, folder: str, index: int, model: Path
+        self,
+        job: MeasurementJob,
+        folder: str,
+        index: int,
+        model: Path,
     ) -> list[Timing]:
         remote = f"{folder}/model{index}.tflite"
         self._push(model, remote)

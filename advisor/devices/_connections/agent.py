@@ -87,7 +87,11 @@ def timings_of_agent(
 
 
 def _make_timing(
-    model: Path, series: SeriesDocument, common: str, memory: int | None, load: object
+    model: Path,
+    series: SeriesDocument,
+    common: str,
+    memory: int | None,
+    load: object,
 ) -> Timing:
     walls: list[float] = []
     for block in series["blocks"]:

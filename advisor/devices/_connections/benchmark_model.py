@@ -214,7 +214,11 @@ class PhoneTool:
 
     @staticmethod
     def arguments(
-        tool: str, model: str, threads: int, unit: str = "cpu", effort: str = "quick"
+        tool: str,
+        model: str,
+        threads: int,
+        unit: str = "cpu",
+        effort: str = "quick",
     ) -> list[str]:
         """Return the command with its arguments, by the paths of tool and model on the phone."""
         return [

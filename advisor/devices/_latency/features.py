@@ -91,7 +91,11 @@ class ModelFeatures:
 
     @classmethod
     def of_file(
-        cls, file: FileFeatures, name: str, family: str, table: FeatureTable
+        cls,
+        file: FileFeatures,
+        name: str,
+        family: str,
+        table: FeatureTable,
     ) -> ModelFeatures | None:
         """Return the features for the predictor;
         None for a file without MACs, weights, image input or layers.
@@ -156,7 +160,12 @@ class FeatureTable:
         return None
 
     def features(
-        self, name: str, family: str, macs: float, params: float, input_size: int
+        self,
+        name: str,
+        family: str,
+        macs: float,
+        params: float,
+        input_size: int,
     ) -> ModelFeatures:
         """Return the features of a model card;
         its name, its family or a default decides on the architecture.

@@ -64,7 +64,11 @@ class LatencyPosterior:
     beyond: bool = False
 
     def predict(
-        self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats
+        self,
+        estimates: Floats,
+        counts: Floats,
+        towards: Floats,
+        itself: Floats,
     ) -> tuple[Floats, Floats]:
         """Return means and variances (queries,) of the log latency.
 
@@ -87,7 +91,12 @@ class LatencyPosterior:
 
 
 def posterior_of(
-    base: Base, column: Column, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
+    base: Base,
+    column: Column,
+    seen: Indices,
+    values: Floats,
+    *,
+    excluded: Sequence[int] = (),
 ) -> LatencyPosterior:
     """Return the posterior of a target from its measurements;
     without any, from its processor and similar targets.

@@ -121,7 +121,11 @@ def find_soc_profile(name: str) -> DeviceProfile | None:
 
 
 def _profile_from(
-    soc: Soc, name: str, title: str, soc_title: str, memory_bytes: int | None
+    soc: Soc,
+    name: str,
+    title: str,
+    soc_title: str,
+    memory_bytes: int | None,
 ) -> DeviceProfile:
     targets = cpu_targets(soc.cores)
     return DeviceProfile(

@@ -71,7 +71,11 @@ class Classifiers:
         )
 
     def answers(
-        self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int
+        self,
+        path: Path,
+        images: Sequence[Path],
+        spec: InputSpec,
+        seed: int,
     ) -> NDArray[np.float32]:
         """Return the scores of images, or of the bundled photographs if there are none,
         float32 (n, classes).
@@ -131,7 +135,11 @@ class Detectors:
         return cut_postprocess(data, name)[1].classes
 
     def answers(
-        self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int
+        self,
+        path: Path,
+        images: Sequence[Path],
+        spec: InputSpec,
+        seed: int,
     ) -> list[Detections]:
         """Return what is found in images, or in the bundled photographs if there are none."""
         with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +222,11 @@ def map_file_kinds() -> Mapping[str, Classifiers | Detectors]:
 
 
 def answer_images(
-    path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int
+    path: Path,
+    task: str,
+    images: Sequence[Path],
+    spec: InputSpec,
+    seed: int,
 ) -> Any:
     """Return the answers to images, or to bundled photographs, in a child process."""
     return map_file_kinds()[task].answers(path, images, spec, seed)

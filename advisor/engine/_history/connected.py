@@ -167,7 +167,11 @@ class ConnectedDevice:
     """
 
     def __init__(
-        self, name: str, device: TargetDevice, measuring: Measuring, profiles: Profiles
+        self,
+        name: str,
+        device: TargetDevice,
+        measuring: Measuring,
+        profiles: Profiles,
     ) -> None:
         connection = measuring.settings or device.profile.connection
         assert connection is not None, "the device is connected"
@@ -296,7 +300,11 @@ class ConnectedDevice:
         return row.remote.software == self.software
 
     def _choose_files(
-        self, run: LoadedRun, rows: Mapping[str, Evaluation], done: set[str], most: int
+        self,
+        run: LoadedRun,
+        rows: Mapping[str, Evaluation],
+        done: set[str],
+        most: int,
     ) -> list[Evaluation]:
         """Return at most ``most`` files to measure next: the pick,
         then what would be it without the others.

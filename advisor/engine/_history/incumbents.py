@@ -87,7 +87,11 @@ def _best_on_holdout(evaluations: Sequence[Evaluation]) -> Evaluation | None:
 
 
 def _compare_with_pick(
-    run: RunFolder, shipped: Evaluation, pick: Evaluation, robust: bool, rival: Evaluation | None
+    run: RunFolder,
+    shipped: Evaluation,
+    pick: Evaluation,
+    robust: bool,
+    rival: Evaluation | None,
 ) -> Incumbent:
     """Return a file that the user ships with its points below the pick, or over the rival if it
     is the pick.

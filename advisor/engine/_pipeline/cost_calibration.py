@@ -137,7 +137,11 @@ class CostCalibration:
     """
 
     def __init__(
-        self, file: Path | None = None, others: float = 0.0, part: float = 1.0, cores: int = 1
+        self,
+        file: Path | None = None,
+        others: float = 0.0,
+        part: float = 1.0,
+        cores: int = 1,
     ) -> None:
         self._file = file or cache_root() / f"cpu-{host.describe().fingerprint}.json"
         self._ratios = _read_ratios(self._file)

@@ -68,7 +68,11 @@ are made and scored beside the training of the model that ships.
 
 
 def make_variant(
-    card: Card, training: str, compression: str, purpose: Purpose, workload: Workload
+    card: Card,
+    training: str,
+    compression: str,
+    purpose: Purpose,
+    workload: Workload,
 ) -> Stage[Artefact]:
     """Return the stage that makes the file of a variant, after all the stages that it needs."""
     if not workload.trained_twice(training):

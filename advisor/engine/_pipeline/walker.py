@@ -196,7 +196,11 @@ class _StageRun:
         return result
 
     async def _do_work(
-        self, pause: Pause, is_spare: bool, note_holder: Waits, measure_work: MeasureWork
+        self,
+        pause: Pause,
+        is_spare: bool,
+        note_holder: Waits,
+        measure_work: MeasureWork,
     ) -> tuple[Any, EpochCount]:
         """Compute a result; return it with its epochs if a time limit ended the job."""
         cache = self.materials.cache

@@ -257,7 +257,11 @@ class Prospects:
         return float(np.maximum(gains, base).mean()) - self.price_points(candidate.price_s)
 
     def expect_net_gain_after(
-        self, step: FormStep, candidates: Sequence[NetworkCandidate], pick: Pick, base: float
+        self,
+        step: FormStep,
+        candidates: Sequence[NetworkCandidate],
+        pick: Pick,
+        base: float,
     ) -> float:
         """Return the best net gain after the result of a step:
         the mean over the quantiles of that result.
@@ -337,7 +341,11 @@ class Prospects:
         return float(self.belief.mean[place]) - EXTREME * sd
 
     def _compute_gain(
-        self, log_error: float | Floats, cost: FormCost, pick: Pick, more: float | Floats = 0.0
+        self,
+        log_error: float | Floats,
+        cost: FormCost,
+        pick: Pick,
+        more: float | Floats = 0.0,
     ) -> Floats:
         """Return the points, or what counts like them, by which results are better than the pick.
 

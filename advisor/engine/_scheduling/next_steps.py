@@ -378,7 +378,11 @@ class SearchRule:
         return sure or [Information(0.0, head) for head in self._find_cheapest_head()] or informing
 
     def _list_information(
-        self, candidates: Sequence[NetworkCandidate], pick: Pick, base: float, planned: float
+        self,
+        candidates: Sequence[NetworkCandidate],
+        pick: Pick,
+        base: float,
+        planned: float,
     ) -> Iterator[Information]:
         """Yield what each first step adds to the net gain of the plan for each second;
         only the steps that do.

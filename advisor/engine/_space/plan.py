@@ -116,7 +116,11 @@ class Plan:
         return tuple(dict.fromkeys((*self.recipes, *own_forms)))
 
     def configuration(
-        self, card: str, compression: str, threads: int, training: str = ""
+        self,
+        card: str,
+        compression: str,
+        threads: int,
+        training: str = "",
     ) -> Configuration:
         """Return one point of the space, of the first training if none is named."""
         target = self.lead or Target("host", self.runtime, "cpu", threads)

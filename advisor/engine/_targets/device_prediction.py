@@ -286,7 +286,11 @@ class CardPredictor:
         return "; ".join(reasons)
 
     def worst_latency(
-        self, card: Card, recipe: str, budget_ms: float | None, host_estimate: LatencyEstimate
+        self,
+        card: Card,
+        recipe: str,
+        budget_ms: float | None,
+        host_estimate: LatencyEstimate,
     ) -> LatencyEstimate:
         """Return the latency on the slowest device of the question,
         and the least probability to meet the budget.
@@ -319,7 +323,11 @@ class CardPredictor:
         return LatencyEstimate(slowest, min(chances, default=None))
 
     def _explain_on(
-        self, device: TargetDevice, card: Card, recipe: str, budget_ms: float | None
+        self,
+        device: TargetDevice,
+        card: Card,
+        recipe: str,
+        budget_ms: float | None,
     ) -> str:
         """Return why one device rejects a card; empty if it does not."""
         reason = card_rejection(card, recipe, device)

@@ -263,7 +263,11 @@ class Chromium:
 
 
 def _make_target(
-    stem: str, runtime: str, threads: int, precisions: tuple[str, ...], forms: tuple[str, ...]
+    stem: str,
+    runtime: str,
+    threads: int,
+    precisions: tuple[str, ...],
+    forms: tuple[str, ...],
 ) -> DeviceTarget:
     name = f"{stem}-wasm"
     if threads > 1:

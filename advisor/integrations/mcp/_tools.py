@@ -225,7 +225,12 @@ class Tools:
         return await self._run(["catalog", "list", *_list_filters(conditions)])
 
     def _question(
-        self, budget: str, data: str, candidates: str, device: str, size_budget: str
+        self,
+        budget: str,
+        data: str,
+        candidates: str,
+        device: str,
+        size_budget: str,
     ) -> list[str]:
         """Return the options of a question; a candidate with a slash or the end .tflite
         is a path.

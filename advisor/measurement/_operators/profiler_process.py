@@ -298,7 +298,11 @@ def _explain_error(
 
 
 def collect_profiled(
-    path: str, threads: int, kernels: str, shape: list[int] | None, runs: int
+    path: str,
+    threads: int,
+    kernels: str,
+    shape: list[int] | None,
+    runs: int,
 ) -> dict[str, object]:
     """Run the model in turn with and without the profiler,
     and return what :class:`.Collected` needs, as JSON.
@@ -317,7 +321,11 @@ def collect_profiled(
 
 
 def _run_in_turn(
-    path: str, threads: int, kernels: str, shape: list[int] | None, runs: int
+    path: str,
+    threads: int,
+    kernels: str,
+    shape: list[int] | None,
+    runs: int,
 ) -> tuple[list[float], list[ProfiledRun]]:
     """Run without and with the profiler in turn ``runs`` times;
     stop at the time limit, but not before 5 times.

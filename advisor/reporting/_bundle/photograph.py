@@ -153,7 +153,12 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def _answer_alone(
-    pool: ChildPool, run: str, place: int, name: str, to: str, tiling: Tiling | None
+    pool: ChildPool,
+    run: str,
+    place: int,
+    name: str,
+    to: str,
+    tiling: Tiling | None,
 ) -> PhotographAnswer:
     """Return the answer to one photograph, or an error if the child ends at it."""
     try:
@@ -168,7 +173,11 @@ def _answer_alone(
 
 
 def predictions(
-    run: str, photographs: Sequence[str], to: str, first: int = 0, tiling: Tiling | None = None
+    run: str,
+    photographs: Sequence[str],
+    to: str,
+    first: int = 0,
+    tiling: Tiling | None = None,
 ) -> tuple[PhotographAnswer, ...]:
     """See :func:`predict`; the child process calls this.
 
@@ -237,7 +246,11 @@ def _predict_photograph(
 
 
 def _draw_answer(
-    photograph: Path, results: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]
+    photograph: Path,
+    results: Sequence[Found],
+    layer: bytes,
+    to: Path,
+    size: tuple[int, int],
 ) -> None:
     """Write the upright photograph with a layer for its pixels,
     or with a box or a ring for each object.

@@ -281,7 +281,11 @@ class _Header(tarfile.TarInfo):
 
 
 def fetch_file(
-    client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions
+    client: Client,
+    url: str,
+    wanted: MemberFile,
+    target: Path,
+    options: FetchOptions,
 ) -> None:
     """Fetch ``url`` into ``target`` and check it; the next call continues an interrupted one."""
     require_proof(url, wanted, options.cache_root)
@@ -295,7 +299,11 @@ def fetch_file(
 
 
 def _fetch_alone(
-    client: Client, url: str, wanted: MemberFile, part: Path, options: FetchOptions
+    client: Client,
+    url: str,
+    wanted: MemberFile,
+    part: Path,
+    options: FetchOptions,
 ) -> None:
     continued = part.exists()
     most_bytes = wanted.size_bytes or MAX_DOWNLOAD_BYTES
@@ -311,7 +319,11 @@ def _fetch_alone(
 
 
 def fetch_archive(
-    client: Client, url: str, source: WeightSource, folder: Path, options: FetchOptions
+    client: Client,
+    url: str,
+    source: WeightSource,
+    folder: Path,
+    options: FetchOptions,
 ) -> None:
     """Fetch the source's archive from ``url`` and put its members into ``folder``.
 

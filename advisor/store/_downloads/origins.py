@@ -200,7 +200,11 @@ def fetch_from_mirror(url: str, source: WeightSource, options: FetchOptions, fol
 
 
 def _fetch_mirrored(
-    client: Client, url: str, member: MemberFile, folder: Path, options: FetchOptions
+    client: Client,
+    url: str,
+    member: MemberFile,
+    folder: Path,
+    options: FetchOptions,
 ) -> None:
     reasons = []
     for name in (member.sha256, quote(member.name)):

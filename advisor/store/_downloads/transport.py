@@ -237,7 +237,11 @@ class Client:
 
     @contextmanager
     def get(
-        self, url: str, headers: Mapping[str, str], deadline: Deadline, follow: bool = True
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        deadline: Deadline,
+        follow: bool = True,
     ) -> Iterator[requests.Response]:
         """GET ``url`` as a stream for the block, which checks the status; ``follow`` redirects.
 

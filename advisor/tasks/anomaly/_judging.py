@@ -78,7 +78,11 @@ class ByAuroc(JudgeByShares[Marked]):
     """Judge by the AUROC of images."""
 
     def score_images(
-        self, answers: Path, images: Images, role: Role, selection: slice = EVERY
+        self,
+        answers: Path,
+        images: Images,
+        role: Role,
+        selection: slice = EVERY,
     ) -> Marked:
         """Return the scores of good and faulty images."""
         return Marked.of(answers, images.part(role))

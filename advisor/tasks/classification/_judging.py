@@ -85,7 +85,11 @@ class Classified:
         return accuracy.Captured(TESTS, right, labels)
 
     def held_out(
-        self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = ""
+        self,
+        evaluation: Evaluation,
+        answers_path: Path,
+        images: Images,
+        file: str = "",
     ) -> HeldOut:
         """Return the figure on the hold-out, and the answers to keep by their files."""
         answers = accuracy.read_answers(answers_path)

@@ -58,7 +58,11 @@ class Classification(Task):
         return check_images(data, checker, say)
 
     def model(
-        self, card: Card, training: str, purpose: Purpose, workload: Workload
+        self,
+        card: Card,
+        training: str,
+        purpose: Purpose,
+        workload: Workload,
     ) -> Stage[FloatModel]:
         """Return the stage that makes the card's float classifier:
         of ImageNet, or of the user's classes.
@@ -71,7 +75,12 @@ class Classification(Task):
         return make_model(card, training, purpose, workload)
 
     def score(
-        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+        self,
+        scope: Scope,
+        spec: InputSpec,
+        source: Source,
+        role: Role,
+        cost_s: float,
     ) -> Stage[Path]:
         """Return the stage that writes the probabilities of the classes."""
         from advisor.engine import score_stage
@@ -79,7 +88,12 @@ class Classification(Task):
         return score_stage(scope, spec, source, role, cost_s)
 
     def capture(
-        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+        self,
+        scope: Scope,
+        spec: InputSpec,
+        source: Source,
+        role: Role,
+        cost_s: float,
     ) -> Stage[Path]:
         """Return the stage that writes the classes under each capture condition."""
         from advisor.engine import capture_stage

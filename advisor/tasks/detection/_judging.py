@@ -290,7 +290,11 @@ class Detected(JudgeByShares[FoundObjects]):
     drops: Sequence[str] = ()  # names in ``METRICS`` of further figures whose loss is limited
 
     def score_images(
-        self, answers: Path, images: Images, role: Role, each: slice = EVERY
+        self,
+        answers: Path,
+        images: Images,
+        role: Role,
+        each: slice = EVERY,
     ) -> FoundObjects:
         """Return the true boxes beside what a file found."""
         return _pair_answers(Detections.load_all(answers)[each], images, role, self.by)

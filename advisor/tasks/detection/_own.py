@@ -39,7 +39,12 @@ class OwnDetectors:
         return has_postprocess(model)
 
     def prepare(
-        self, data: bytes, name: str, target: Path, metadata: Metadata, finished: bool = False
+        self,
+        data: bytes,
+        name: str,
+        target: Path,
+        metadata: Metadata,
+        finished: bool = False,
     ) -> ModelFacts:
         """Write the master of a detector, with named outputs and a batch of one image."""
         edited = with_named_outputs(data, name)

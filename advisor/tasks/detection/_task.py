@@ -57,7 +57,11 @@ class Detection(HeadOnMaps):
         return f"boxes, {' and '.join(formats)}" if formats else ""
 
     def model(
-        self, card: Card, training: str, purpose: Purpose, workload: Workload
+        self,
+        card: Card,
+        training: str,
+        purpose: Purpose,
+        workload: Workload,
     ) -> Stage[FloatModel]:
         """Return the stage that trains the head on the card's backbone,
         or takes a user's own detector as it is.

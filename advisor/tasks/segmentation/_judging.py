@@ -118,7 +118,11 @@ class Segmented(JudgeByShares[Overlaps]):
     """Judge by the mean IoU."""
 
     def score_images(
-        self, answers: Path, images: Images, role: Role, selection: slice = EVERY
+        self,
+        answers: Path,
+        images: Images,
+        role: Role,
+        selection: slice = EVERY,
     ) -> Overlaps:
         """Return the overlap of masks with the true ones."""
         part = images.part(role)

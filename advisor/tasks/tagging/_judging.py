@@ -41,7 +41,11 @@ class ByPrecision(JudgeByShares[LabelScores]):
     guarantees: Guarantees = field(default_factory=Guarantees)  # what is asked of the thresholds
 
     def score_images(
-        self, answers: Path, images: Images, role: Role, selection: slice = EVERY
+        self,
+        answers: Path,
+        images: Images,
+        role: Role,
+        selection: slice = EVERY,
     ) -> LabelScores:
         """Return the scores of the images beside their labels."""
         part = images.part(role)

@@ -65,7 +65,11 @@ class Tagging(FunctionTask):
         return f"{plural(several, 'image')} with several labels" if several else ""
 
     def model(
-        self, card: Card, training: str, purpose: Purpose, workload: Workload
+        self,
+        card: Card,
+        training: str,
+        purpose: Purpose,
+        workload: Workload,
     ) -> Stage[FloatModel]:
         """Return the stage that fits a head, fine-tunes the backbone with it,
         or takes a user's own tagger.

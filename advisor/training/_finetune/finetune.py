@@ -234,7 +234,11 @@ class _Session:
         self._stepped = 0.0
 
     def _prepare_maps(
-        self, data: FinetuneData, hyperparameters: Finetuning, folder: Path, alone_s: float | None
+        self,
+        data: FinetuneData,
+        hyperparameters: Finetuning,
+        folder: Path,
+        alone_s: float | None,
     ) -> keras.Model:
         """Read or compute the maps of the frozen layers; return the part that learns on them."""
         # Each image is decoded once for its maps, so it needs no file of pixels.

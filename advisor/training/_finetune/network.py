@@ -58,7 +58,11 @@ class Start:
 
 
 def build_network(
-    backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False
+    backbone: keras.Model,
+    start: Start,
+    spec: InputSpec,
+    trained: float,
+    cached: bool = False,
 ) -> keras.Model:
     """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
 

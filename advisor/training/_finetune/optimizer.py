@@ -39,7 +39,11 @@ class Optimizer:
     """
 
     def __init__(
-        self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0
+        self,
+        model: keras.Model,
+        hyperparameters: Finetuning,
+        images: int,
+        penalty: float = 0.0,
     ) -> None:
         self._model = model
         self._hyperparameters = hyperparameters

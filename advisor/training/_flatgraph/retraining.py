@@ -243,7 +243,11 @@ class _Training:
         return TrainingSummary(len(losses), seconds, first_loss, last_loss)
 
     def _take_step(
-        self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor
+        self,
+        images: tf.Tensor,
+        rate: tf.Tensor,
+        number: tf.Tensor,
+        seed: tf.Tensor,
     ) -> tf.Tensor:
         import tensorflow as tf
 

@@ -111,7 +111,11 @@ def keep_maps(
 
 
 def _compute_rows(
-    maps: keras.Model, images: LabelledImages[Labelled], spec: InputSpec, copies: int, seed: int
+    maps: keras.Model,
+    images: LabelledImages[Labelled],
+    spec: InputSpec,
+    copies: int,
+    seed: int,
 ) -> Iterator[tuple[int, list[Floats], Labelled]]:
     """Yield each row's number, maps and labels."""
     import keras

@@ -78,7 +78,11 @@ class HeadKind:
         return self.finetuning
 
     def divide(
-        self, card: Card, weights: WeightsFile | None, classes: int, seed: int
+        self,
+        card: Card,
+        weights: WeightsFile | None,
+        classes: int,
+        seed: int,
     ) -> tuple[keras.Model, TrainableHead]:
         """Return a card's backbone, from an image to its maps, and the head on these maps."""
         import keras

@@ -51,7 +51,11 @@ class Judge(Protocol):
         """
 
     def held_out(
-        self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = ""
+        self,
+        evaluation: Evaluation,
+        answers_path: Path,
+        images: Images,
+        file: str = "",
     ) -> HeldOut:
         """Return an evaluation with the accuracy of its file on the hold-out,
         and the answers to keep.

@@ -121,7 +121,11 @@ def _have_same_backbone(model: Path, other: Path) -> bool:
 
 
 def _find_head(
-    model: Path, floats: Path, images: HeadImages, spec: InputSpec, path: Path
+    model: Path,
+    floats: Path,
+    images: HeadImages,
+    spec: InputSpec,
+    path: Path,
 ) -> tuple[Fitted | None, Any]:
     """Return a better head, None if that of the float file is as good,
     and the features of the images.
@@ -139,7 +143,11 @@ def _find_head(
 
 
 def _extract_features(
-    model: Path, images: HeadImages, spec: InputSpec, path: Path, logits: bool = False
+    model: Path,
+    images: HeadImages,
+    spec: InputSpec,
+    path: Path,
+    logits: bool = False,
 ) -> Any:
     """Return the features that a file computes of the images, with its logits if asked."""
     from advisor.tflite import with_probe

@@ -135,7 +135,11 @@ def over_images(
 
 
 def score_stage(
-    scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+    scope: Scope,
+    spec: InputSpec,
+    source: Source,
+    role: Role,
+    cost_s: float,
 ) -> Stage[Path]:
     """Return the stage that runs a file over images and writes the ``.npy`` of its probabilities,
     float32 (N, C).
@@ -146,7 +150,11 @@ def score_stage(
 
 
 def capture_stage(
-    scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+    scope: Scope,
+    spec: InputSpec,
+    source: Source,
+    role: Role,
+    cost_s: float,
 ) -> Stage[Path]:
     """Return the stage that runs a file over images under every capture condition and writes the
     ``.npy`` of its labels, int64 (T, N).

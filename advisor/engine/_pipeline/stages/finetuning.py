@@ -72,7 +72,11 @@ LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=Tru
 
 
 def finetune_card(
-    card: Card, training: str, purpose: Purpose, workload: Workload, scores: str = ""
+    card: Card,
+    training: str,
+    purpose: Purpose,
+    workload: Workload,
+    scores: str = "",
 ) -> Stage[FloatModel]:
     """Fine-tune the card on the training part, with early stopping on the validation part.
 
@@ -94,7 +98,11 @@ def finetune_card(
 
 
 def training_s(
-    card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False
+    card: Card,
+    training: str,
+    images: int,
+    ships: bool = False,
+    new_maps: bool = False,
 ) -> float:
     """Return the rough CPU seconds of one fine-tuning on ``images`` images
     with the recipe's own hyperparameters.

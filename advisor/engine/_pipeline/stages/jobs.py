@@ -132,7 +132,11 @@ def copy_finished_file(weights: WeightsFile | None, path: Path) -> dict[str, Any
 
 
 def score_images(
-    model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()
+    model: Path,
+    images: Sequence[Path],
+    view: InputSpec,
+    path: Path,
+    classes: Sequence[str] = (),
 ) -> None:
     """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C),
     as ``.npy``.
@@ -202,7 +206,11 @@ def choose_temperature(scores: Path, labels: Sequence[int], folds: OutOfFold | N
 
 
 def classify_captures(
-    model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()
+    model: Path,
+    images: Sequence[Path],
+    view: InputSpec,
+    path: Path,
+    classes: Sequence[str] = (),
 ) -> None:
     """Run an artefact over images under every capture condition and write its labels,
     int64 (T, N), as ``.npy``.

@@ -66,7 +66,11 @@ class WithUnknown:
 
 
 def probe_classifier(
-    scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float
+    scope: Scope,
+    spec: InputSpec,
+    source: Stage[Artefact],
+    role: Role,
+    cost_s: float,
 ) -> Stage[Path]:
     """Run a classifier over images and write their features and logits, float32 (N, F + C),
     as ``.npy``.

@@ -291,7 +291,11 @@ class AdvisorSampler(BaseSampler):
         raise TrialPruned("every candidate was taken")
 
     def after_trial(
-        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
     ) -> None:
         """Stop ``Study.optimize`` once nothing is left to suggest."""
         if self.remaining(study) == 0:

@@ -120,7 +120,12 @@ def hypervolume_improvement(points: ArrayLike, front: ArrayLike, reference: Arra
 
 
 def compute_expected_gain(
-    points: Floats, sd: Floats, front: Floats, weight: Floats, *, exact: bool = True
+    points: Floats,
+    sd: Floats,
+    front: Floats,
+    weight: Floats,
+    *,
+    exact: bool = True,
 ) -> Floats:
     """Return (n,) the expected gain of each point over ``front`` below the reference of all ones.
 

@@ -74,7 +74,13 @@ def try_run(
 
 
 def _serve_page(
-    run: str, phone: bool, address: str, keep: str, port: int, opens_browser: bool, as_json: bool
+    run: str,
+    phone: bool,
+    address: str,
+    keep: str,
+    port: int,
+    opens_browser: bool,
+    as_json: bool,
 ) -> None:
     """Serve the page of a run until Ctrl-C or the time limit; see :func:`try_run`."""
     from advisor.cli import LocalServer

@@ -97,7 +97,11 @@ def facts_of(model: ShippedModel, task: Page) -> dict[str, Any]:
 
 
 def render_page(
-    facts: Mapping[str, Any], task: Page, classes: int, remark: str, extra: Sequence[str] = ()
+    facts: Mapping[str, Any],
+    task: Page,
+    classes: int,
+    remark: str,
+    extra: Sequence[str] = (),
 ) -> str:
     """Return the page.
 
