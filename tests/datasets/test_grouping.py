@@ -251,9 +251,8 @@ def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, 
 
 
 def test_images_with_boxes_are_divided_and_their_boxes_counted(tmp_path: Path) -> None:
-    division, boxes, notes = Division.of_boxes(
-        BoxSurvey.read_images(write_table(tmp_path, photos(60, "cat", "dog"))), 0
-    )
+    read = BoxSurvey.read_images(write_table(tmp_path, photos(60, "cat", "dog")))
+    division, boxes, notes = Division.of_boxes(read, 0)
     sizes = [len(part) for part in (division.split.train, division.split.validation, division.split.holdout)]
     assert [boxes[part] for part in PARTS] == [{"cat": size, "dog": size} for size in sizes]
     assert (sum(sizes), notes) == (60, ())

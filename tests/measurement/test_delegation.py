@@ -16,6 +16,7 @@ from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.tables import with_cases
 
+delegate_operators = Delegation.of_operators
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
 FOREIGN = tuple(sorted(SHARED.glob("*.tflite"))[-1:])
 ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX")
@@ -33,7 +34,7 @@ def rules(*operators: str, where: Where | None = None, ways: Sequence[Where] = (
 
 def agrees(path: Path) -> bool:
     """Compare with a real run, of which a busy machine can disturb all attempts; it then says so."""
-    told = Delegation.of_operators(read(path), Accelerator.find("xnnpack"))
+    told = delegate_operators(read(path), Accelerator.find("xnnpack"))
     tried = (profile(path, with_roofline=False) for _ in range(9))
     seen = next(each for each in tried if each.kernels == "default")
     builtin = {row.node.index for row in seen.operators if row.where == "builtin" and row.node}
@@ -59,7 +60,7 @@ def test_xnnpack_takes_constants_of_float16_and_leaves_options_that_its_rules_ex
 ) -> None:
     path = small_models.saved(tmp_path, make())
     assert agrees(path)
-    told = Delegation.of_operators(read(path), Accelerator.find("xnnpack"))
+    told = delegate_operators(read(path), Accelerator.find("xnnpack"))
     assert (told.partitions, [row.reason for row in told.refused]) == (partitions, reasons)
 
 
@@ -72,18 +73,15 @@ def test_xnnpack_takes_what_its_rules_say_of_files_made_by_others(path: Path) ->
 
 @with_cases
 def test_what_breaks_a_constraint_stays_behind(float_model: Path, where: Where, reason: str) -> None:
-    told = Delegation.of_operators(read(float_model), rules(*ACTIVATIONS, ways=[where]))
+    told = delegate_operators(read(float_model), rules(*ACTIVATIONS, ways=[where]))
     assert any(reason in row.reason for row in told.refused)
-    common = Delegation.of_operators(read(float_model), rules(*ACTIVATIONS, where=where))
+    common = delegate_operators(read(float_model), rules(*ACTIVATIONS, where=where))
     assert [row.reason for row in common.refused] == [row.reason for row in told.refused]
 
 
 def test_one_of_several_ways_is_enough_and_an_operator_that_no_rule_names_stays_behind(float_model: Path) -> None:
-    assert (
-        Delegation.of_operators(read(float_model), rules(*ACTIVATIONS, ways=[{"inputs": {"most": 0}}, {}])).refused
-        == ()
-    )
-    told = Delegation.of_operators(read(float_model), rules("CONV_2D"))
+    assert delegate_operators(read(float_model), rules(*ACTIVATIONS, ways=[{"inputs": {"most": 0}}, {}])).refused == ()
+    told = delegate_operators(read(float_model), rules("CONV_2D"))
     assert {row.reason for row in told.refused} == {f"{n} is not supported" for n in ACTIVATIONS if n != "CONV_2D"}
     assert (told.taken, told.operators, told.partitions) == (2, 6, 2)
     assert 0 < told.share < 1
@@ -93,29 +91,27 @@ def test_one_of_several_ways_is_enough_and_an_operator_that_no_rule_names_stays_
 def test_enough_work_in_few_pieces_is_worth_it(
     float_model: Path, operators: list[str], limits: dict[str, int], sentence: str
 ) -> None:
-    told = Delegation.of_operators(read(float_model), rules(*(operators or ACTIVATIONS), **limits))
+    told = delegate_operators(read(float_model), rules(*(operators or ACTIVATIONS), **limits))
     assert re.search(sentence, told.sentence)
     assert bool(told.objections) is ("not worth it" in told.sentence)
 
 
 def test_a_runtime_that_hands_over_the_first_or_the_largest_piece_leaves_the_others(float_model: Path) -> None:
-    told = Delegation.of_operators(
-        read(float_model), rules("CONV_2D", least_macs=0, keeps={"pieces": 1, "choose": "first"})
-    )
+    told = delegate_operators(read(float_model), rules("CONV_2D", least_macs=0, keeps={"pieces": 1, "choose": "first"}))
     assert (told.partitions, told.kept, told.taken) == (2, 1, 1)
     assert told.refused[1].reason == "outside the first partition; only this one is delegated"
     assert "(1 of 6 operators, 1 partition of 2)" in told.sentence
     model = read(float_model)
     largest, first = (
-        Delegation.of_operators(model, rules("CONV_2D", "SOFTMAX", keeps={"pieces": 1, "choose": which})).taken_macs
+        delegate_operators(model, rules("CONV_2D", "SOFTMAX", keeps={"pieces": 1, "choose": which})).taken_macs
         for which in ("largest", "first")
     )
-    every = Delegation.of_operators(model, rules("CONV_2D")).taken_macs
+    every = delegate_operators(model, rules("CONV_2D")).taken_macs
     assert max(first, every - first) == largest
 
 
 def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Path) -> None:
-    told = Delegation.of_operators(read(float_model), rules("CONV_2D", least_operators=2))
+    told = delegate_operators(read(float_model), rules("CONV_2D", least_operators=2))
     assert (told.kept, told.taken) == (0, 0)
     assert "in a partition of fewer than 2 operators" in told.reasons
 

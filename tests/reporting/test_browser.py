@@ -198,9 +198,8 @@ def odd_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for row in view.evaluations:
         rows.append(replace(row, accuracy=far) if row is last else row)
     with opener(browser, tmp_path_factory.mktemp("odd")) as open_html:
-        yield open_view(
-            open_html, replace(view, evaluations=tuple(rows), decision=Decision.of_evaluations(rows, limits))
-        )
+        decision = Decision.of_evaluations(rows, limits)
+        yield open_view(open_html, replace(view, evaluations=tuple(rows), decision=decision))
 
 
 def test_hostile_names_run_nothing(odd_page: Opened) -> None:

@@ -95,9 +95,8 @@ def test_evaluations_without_room_in_the_table_are_in_the_data_of_the_plots(monk
 
 def test_a_class_without_an_image_has_no_recall_and_a_damaged_matrix_costs_only_its_section() -> None:
     shares = {name: None if name == "metal" else 0.9 for name in views.CLASSES}
-    page = without_scripts(
-        render_html(views.with_pick(views.run_view(), answers=ImageAnswers(per_class_recall=shares)))
-    )
+    view = views.with_pick(views.run_view(), answers=ImageAnswers(per_class_recall=shares))
+    page = without_scripts(render_html(view))
     assert page.count('<td class="n" colspan="3">no image</td>') == 1
     assert "Weakest: <b><bdi>cardboard</bdi></b> with 90 %." in page
     page = without_scripts(

@@ -62,9 +62,8 @@ def metric_view(metric: str = Metric.MACRO_F1, view: RunView | None = None, **ch
     limits = replace(view.limits, **changes)
     rows = tuple(with_metrics(row, metric, judged) for row in view.evaluations)
     request = replace(view.request, question=replace(view.request.question, metric=metric))
-    return replace(
-        view, evaluations=rows, decision=Decision.of_evaluations(rows, limits), limits=limits, request=request
-    )
+    decision = Decision.of_evaluations(rows, limits)
+    return replace(view, evaluations=rows, decision=decision, limits=limits, request=request)
 
 
 def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -238,6 +238,5 @@ def test_keys_that_are_numbers_become_text_if_they_are_accepted_and_are_the_same
     path = file(tmp_path, "names: {0: cat, 1: dog}")
     assert YamlDocument.read(path, as_text=True).values == {"names": {"0": "cat", "1": "dog"}}
     must_fail(UsageError, "the key 0 is not text", YamlDocument.read, path)
-    must_fail(
-        UsageError, "the key '0' is there twice", YamlDocument.read, file(tmp_path, '{0: cat, "0": dog}'), as_text=True
-    )
+    path = file(tmp_path, '{0: cat, "0": dog}')
+    must_fail(UsageError, "the key '0' is there twice", YamlDocument.read, path, as_text=True)

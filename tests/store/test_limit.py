@@ -20,6 +20,7 @@ from tests.builders import must_fail
 from tests.store.test_files import files_at_most
 from tests.tables import read_table, with_cases
 
+open_limited = ArtifactCache.open_limited
 MEGABYTE = 1_000_000
 HOUR_S = 3600
 USER = read_table(__file__, "programs.yaml")["user"]
@@ -146,11 +147,7 @@ def test_what_is_in_the_way_of_records_is_told(root: Path, tmp_path: Path, place
     (root / "file").write_text("mine")
     (root / place).parent.mkdir(exist_ok=True)
     (root / place).symlink_to(target)
-    for act in (
-        list_uses,
-        lambda folder: evict_results(folder, 0),
-        lambda _: ArtifactCache.open_limited(None).__enter__(),
-    ):
+    for act in (list_uses, lambda folder: evict_results(folder, 0), lambda _: open_limited(None).__enter__()):
         refused = must_fail(UsageError, words, act, root)
         assert refused.hint
     assert (tmp_path / "file").read_text() == "mine"
@@ -179,7 +176,7 @@ def test_downloads_go_only_by_name_and_never_while_something_runs(root: Path) ->
 
 
 def test_a_cache_for_a_block_ends_within_its_limit_and_says_needs(root: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with ArtifactCache.open_limited(2_500_000) as cache:
+    with open_limited(2_500_000) as cache:
         folders = [cache.get("head-5", {"number": number}, filler(MEGABYTE)) for number in range(4)]
         assert all(folder.is_dir() for folder in folders)
     assert sum(entry.size_bytes for entry in list_entries(root)) <= 2_500_000

@@ -94,9 +94,8 @@ def test_a_wrong_description_is_refused(labels: list[str], mean: list[float], st
 
 
 def test_only_image_classifiers_are_described() -> None:
-    must_fail(
-        StageError, "one image input and one output", Metadata.write_into, described(("a", "b")), tiny_features(2)
-    )
+    metadata = described(("a", "b"))
+    must_fail(StageError, "one image input and one output", metadata.write_into, tiny_features(2))
 
 
 DESCRIBED = described(("a", "b")).write_into(tiny_classifier_of_images(2))

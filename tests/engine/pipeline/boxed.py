@@ -34,7 +34,6 @@ def boxed_images(objects: Sequence[Sequence[Object]] = ()) -> Images:
 def save_found(path: Path, images: Images, role: Role, missed: Collection[int] = ()) -> Path:
     """Write that all boxes of a part were found, except those of the images at some places of the part."""
     objects = images.part(role).objects
-    Detections.save_all(
-        path, [Detections.of_true_boxes(() if place in missed else rows) for place, rows in enumerate(objects)]
-    )
+    answered = [() if place in missed else rows for place, rows in enumerate(objects)]
+    Detections.save_all(path, list(map(Detections.of_true_boxes, answered)))
     return path

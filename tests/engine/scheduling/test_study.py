@@ -143,7 +143,6 @@ def test_a_measured_latency_reaches_the_sampler(earlier: int) -> None:
         made = suggester()
         for _ in range(earlier):
             made.add(replace(evaluation(), configuration=PLAN.configuration(CARDS[0], PLAN.recipes[0], 1)))
-        made.prepare(PLAN.configurations())
         for recipe in PLAN.recipes:
             configuration = PLAN.configuration(CARDS[0], recipe, 1)
             made.add(replace(evaluation(latency=slower, size=slower), configuration=configuration))

@@ -127,9 +127,8 @@ def test_a_model_that_does_not_describe_itself_is_refused(trained: RunFolder) ->
     bare = select_output(artefact, "probabilities")
     assert Metadata.read(bare) is None
     must_fail(UsageError, "has no metadata with labels", ShippedModel.prepare, bare, "bare")
-    must_fail(
-        UsageError, r"half\.tflite is not a usable", ShippedModel.prepare, artefact[: len(artefact) // 2], "half.tflite"
-    )
+    half = artefact[: len(artefact) // 2]
+    must_fail(UsageError, r"half\.tflite is not a usable", ShippedModel.prepare, half, "half.tflite")
 
 
 def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:

@@ -34,6 +34,7 @@ from advisor.tasks.detection._judging import WORST, ByBoxes, ByCentres, Criterio
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
+save_all = Detections.save_all
 IMAGES = boxed_images()
 BY_BOXES = ByBoxes()
 
@@ -87,9 +88,7 @@ def test_a_file_loses_the_small_objects_that_its_float_file_finds(tmp_path: Path
     images = boxed_images([(*cats, DOG, (1, 0.1, 0.5, 0.4, 0.9))] * 12)
     floats = save_found(tmp_path / "float.npz", images, Role.VALIDATION)
     own = tmp_path / "own.npz"
-    Detections.save_all(
-        own, [found.relabel_boxes({1: 1}) for found in Detections.load_all(floats)]
-    )  # no cat, which are small
+    save_all(own, [found.relabel_boxes({1: 1}) for found in Detections.load_all(floats)])  # no cat, which are small
     answers = measured(own, floats, images)[0].answers
     facts = answers.boxes
     small, large = facts.by_size
@@ -153,7 +152,7 @@ def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
         )
         for one in (*rows, *[()] * (len(images.part(Role.HOLDOUT).paths) - len(rows)))
     ]
-    Detections.save_all(folder / "scored.npz", found)
+    save_all(folder / "scored.npz", found)
     return folder / "scored.npz"
 
 
@@ -203,9 +202,7 @@ def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path:
     whole = save_found(tmp_path / "whole.npz", IMAGES, Role.HOLDOUT)
     found = Detections.load_all(whole)
     middles = [np.tile((one.boxes[:, :2] + one.boxes[:, 2:]) / 2, 2) for one in found]
-    Detections.save_all(
-        tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)]
-    )
+    save_all(tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)])
     by_boxes, _ = held_out(tmp_path / "marks.npz", IMAGES)
     by_centres, answers = held_out(tmp_path / "marks.npz", IMAGES, ByCentres(), 0.5)
     assert (by_boxes.value, by_centres.value) == (0.0, 100.0)
@@ -257,9 +254,7 @@ def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_p
     true = [Detections.of_true_boxes(rows) for rows in IMAGES.part(Role.CAPTURED).objects]
     nothing = Detections(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
     dark = len(STAYING) - 1  # the last condition hides everything
-    Detections.save_all(
-        tmp_path / "own.npz", [nothing if test == dark else one for one in true for test in range(len(STAYING))]
-    )
+    save_all(tmp_path / "own.npz", [nothing if test == dark else one for one in true for test in range(len(STAYING))])
     own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", IMAGES, Role.CAPTURED)
     verdict = compare_captured(own, own, CAPTURED_HOLDOUT)
     found, mean = verdict.capture, verdict.accuracy
@@ -272,8 +267,6 @@ def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_p
 def test_images_without_an_object_say_nothing_about_capture_conditions(tmp_path: Path) -> None:
     images = boxed_images([(CAT, DOG)] * 8 + [()] * 4)
     save_found(tmp_path / "one.npz", images, Role.CAPTURED)
-    Detections.save_all(
-        tmp_path / "own.npz", [one for one in Detections.load_all(tmp_path / "one.npz") for _ in STAYING]
-    )
+    save_all(tmp_path / "own.npz", [one for one in Detections.load_all(tmp_path / "one.npz") for _ in STAYING])
     own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", images, Role.CAPTURED)
     assert compare_captured(own, own) == AccuracyVerdict(None, None)
