@@ -66,8 +66,8 @@ REMARKS = (
     "Script: MobileNetV2 in plain Keras, on all images that the search learns from, validation included.",
     "Draws 87 to 93 of TrashNet chose nothing. Script and prior order ran on draws 0 to 4.",
     "Half and .3 of the speed, one core, grocery, and draws 92 and 93 ran beside other programs, with a large weight. "
-    "Draws 0 to 3 of TrashNet in 10 minutes are of the search of 2026-11-25. Four searches of grocery in 10 minutes, as "
-    "the code changed, had 88.7, 85.6, 84.1 and 86.4 %.",
+    "Draws 0 to 3 of TrashNet in 10 minutes are of the search of 2026-11-25. Four searches of grocery in 10 minutes, "
+    "as the code changed, had 88.7, 85.6, 84.1 and 86.4 %.",
     f"Prior order: {len(CARDS)} cards by published accuracy, each a search of its own with one cache. Other programs "
     "took a part of the machine then, so compare its rows by CPU seconds.",
 )

@@ -20,6 +20,7 @@ from advisor.reporting._phrases import rank_begun
 from tests.builders import present
 from tests.makers.browsers import Open, Opened, open_view, opener
 from tests.reporting import views
+from tests.reporting.test_html import with_plain_spaces
 from tests.reporting.test_html_images import photographed
 from tests.reporting.views import HOSTILE, empty_view, run_view, running_view, with_dataset, with_pick
 from tests.tables import with_cases
@@ -269,17 +270,17 @@ def test_the_first_screen_has_a_sentence_a_plot_and_photographs_in_ninety_words(
     view = photographed(tmp_path)
     opened = open_page(view, viewport={"width": width, "height": height})
     assert (view.decision.pick.artefact in opened.page.evaluate(WORDS)) == (width == 1400)
-    assert opened.page.locator("#say").inner_text() == meeting_line(view) != ""
+    assert with_plain_spaces(opened.page.locator("#say").inner_text()) == meeting_line(view) != ""
     opened.page.get_by_role("button", name="Copy").click()
     opened.until("/Copied|Selected/.test(document.querySelector('button.copy').textContent)")
-    assert opened.page.evaluate("getSelection().toString()") == meeting_line(view)
+    assert with_plain_spaces(opened.page.evaluate("getSelection().toString()")) == meeting_line(view)
     seen = "one => {const box = one.getBoundingClientRect(); return box.height > 50 && box.top < innerHeight}"
     assert opened.page.locator(".first .chart svg").evaluate(seen)
     least = 6 if width > 390 else 3
     assert opened.page.locator(".wrong img").evaluate_all(f"all => all.filter({seen}).length") >= least
     opened.page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert view.decision.rule in (opened.page.locator("details.reasons").text_content() or "")
+    assert view.decision.rule in with_plain_spaces(opened.page.locator("details.reasons").text_content() or "")
     opened.page.emulate_media(media="print")
     assert not opened.page.locator("button.copy").is_visible()
     table = "document.querySelector('.plots ~ details').checkVisibility()"

@@ -19,8 +19,7 @@ from tests.tables import with_cases
 
 
 def without_scripts(page: str) -> str:
-    plain = re.sub(r"<script.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
-    return with_plain_spaces(plain)
+    return with_plain_spaces(re.sub(r"<script.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL))
 
 
 def with_plain_spaces(page: str) -> str:

@@ -74,9 +74,7 @@ def test_capture_conditions_name_the_worst() -> None:
 
 
 @with_cases
-def test_no_better_than_a_guess_comes_first_then_another_device(
-    accuracy: float, said: str, task: str, metric: str
-) -> None:
+def test_no_better_than_a_guess_comes_before_another_device(accuracy: float, said: str, task: str, metric: str) -> None:
     question = replace(run_view().request.question, task=task, metric=metric)
     by_chance = {"mAP by chance": Quantity(22.0, "%", Provenance.MEASURED)}
     row = replace(evaluation("one", accuracy=accuracy, p90=20), answers=ImageAnswers({}, figures=by_chance))

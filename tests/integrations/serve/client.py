@@ -6,6 +6,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from advisor.integrations.serve._access import Access
+from tests.reporting.test_html import with_plain_spaces
 
 
 class Client(TestClient):
@@ -19,7 +20,7 @@ class Client(TestClient):
     def page(self, path: str) -> str:
         answer = self.get(f"{self.access.root}{path}")
         assert answer.status_code == 200, answer.text
-        return str(answer.text)
+        return with_plain_spaces(answer.text)
 
     def change(self, path: str, content: bytes = b"", **headers: str) -> Any:
         return self.post(f"{self.access.root}{path}", content=content, headers={"origin": self.own, **headers})

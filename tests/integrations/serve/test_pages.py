@@ -143,8 +143,8 @@ def test_a_run_that_is_not_finished_is_not_re_evaluated(client: Client, three: l
 
 def test_a_photograph_that_is_too_large_is_refused(client: Client, three: list[RunFolder]) -> None:
     path = f"/runs/{three[0].path.name}/photograph"
-    assert "larger than 33.6 MB" in client.change(path, **{"content-length": "99999999"}).text
-    assert "larger than 33.6 MB" in client.change(path, (bytes(2**20) for _ in range(33))).text  # type: ignore[arg-type]
+    assert "larger than 33.6\u00a0MB" in client.change(path, **{"content-length": "99999999"}).text
+    assert "larger than 33.6\u00a0MB" in client.change(path, (bytes(2**20) for _ in range(33))).text  # type: ignore[arg-type]
 
 
 def test_a_run_whose_name_is_no_text_is_shown_and_the_other_pages_work(client: Client, three: list[RunFolder]) -> None:
