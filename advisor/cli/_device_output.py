@@ -1,7 +1,7 @@
 """Print the devices: their table, one device, and what was added or calibrated.
 
-``_devices.py`` calls these functions for ``advisor devices``, and imports them only to print. With
-``--json`` it prints the values themselves.
+``_devices.py`` calls these functions for ``advisor devices``; :data:`DEVICES` also selects and
+sorts rows. With ``--json`` it prints the values themselves.
 """
 
 from __future__ import annotations

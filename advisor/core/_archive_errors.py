@@ -1,7 +1,7 @@
 """The errors by which :mod:`zipfile` reports a damaged archive.
 
-Whoever opens a zip file of a user or of the network (images, model files, downloads) catches them
-together, and refuses the file with a message of its own.
+Readers of zip files of users or of the network (images, model files, downloads) catch them
+together, and refuse the file with a message of their own.
 """
 
 import zipfile

@@ -1,8 +1,9 @@
 """One point of the search space: a card, how it is trained and compressed, and where it runs.
 
 The plan of a search makes configurations, and each evaluation has one. Names and keys made here
-are in the files of runs: ``Configuration.key`` identifies a line of ``evaluations.jsonl`` and a
-trial of the study, so neither its parts nor their order may change.
+are in the files of runs: ``Configuration.key`` identifies a line of ``evaluations.jsonl``, so
+neither its parts nor their order may change. A trial of the study has the values of card,
+training, compression and threads, so their names stay, too.
 """
 
 from __future__ import annotations

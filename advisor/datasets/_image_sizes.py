@@ -1,6 +1,7 @@
-"""Measure the size of single images of a user, from their headers.
+"""Measure the size of single images of a user, and refuse what cannot be decoded.
 
-A page measures the photograph that it shows, and reports the images that they overlay.
+Pages, ``advisor predict`` and ``advisor update`` measure photographs, and reports the images that
+they overlay.
 """
 
 from io import BytesIO

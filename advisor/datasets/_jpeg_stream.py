@@ -2,7 +2,7 @@
 where libjpeg decodes on and only warns.
 
 A decoder fills the rest of such an image with grey or with wrong colours. What follows the
-compressed pixels tells it: only some markers may, and those that count the rows come in turn
+compressed pixels tells it: only some markers may, and those that count its parts come in turn
 (ITU-T T.81, annex B).
 """
 
@@ -67,7 +67,7 @@ def read_stream(data: bytes) -> JpegStream:
             for restart, _ in restarts:
                 if restart is not None:
                     numbers.append(restart - _FIRST_RESTART)
-            # They count rows of blocks from 0 to 7 and again from 0,
+            # They count parts of the image from 0 to 7 and again from 0,
             # so a gap tells that blocks are missing.
             in_turn = numbers == [number % _RESTARTS for number in range(len(numbers))]
             # A scan of a progressive image has other blocks than those that its frame counts.

@@ -125,8 +125,8 @@ def _compute_shares(others: Boxes, box: Boxes) -> Boxes:
 def load_windows(path: Path, size: int, windows: Sequence[Window]) -> list[NDArray[np.uint8]]:
     """Decode an image once, and resize each window of it, RGB uint8 (size, size, 3).
 
-    ``windows`` are top, left, bottom and right in shares of the upright image. Errors are those of
-    :func:`._images.load`.
+    ``windows`` are top, left, bottom and right in shares of the upright image. Errors are of the
+    type of those of :func:`._images.load`, without a hint.
     """
     sides = [bottom - top for top, _, bottom, _ in windows]
     # A large JPEG is decoded at a scale at

@@ -91,8 +91,8 @@ def _share_cells(columns: Sequence[Sequence[str]]) -> bool:
 def split_line(line: str) -> list[str]:
     """Return the path and the word beside it in a line of a list, or nothing.
 
-    Such a line is ``images/1.jpg cat``. The path may have blanks if the other word is behind it.
-    Two numbers and more behind the path are no class.
+    Such a line is ``images/1.jpg cat``. The path may have blanks if the other word is after it.
+    Several words with a number among them are no class, except in lists of Tiny ImageNet.
     """
     match = _MXNET.fullmatch(line) or _IMAGE_FIRST.fullmatch(line) or _IMAGE_LAST.fullmatch(line)
     if match is None:

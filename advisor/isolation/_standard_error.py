@@ -1,4 +1,6 @@
-"""Read what native libraries write to standard error, such as the name of a GPU."""
+"""Redirect what native libraries write to standard error: it is read, such as the name of a GPU,
+or left out. This holds for the whole process (file descriptor 2).
+"""
 
 import os
 import sys

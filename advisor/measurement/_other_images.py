@@ -1,8 +1,8 @@
 """Give a figure of images the range that it has on as many other images of the same source.
 
 Figures of boxes, masks, counts and labels come with this range. Images of one group, such as
-frames of a film, count once. Ranges are stored with evaluations: they are the same for the same
-answers, because resampling has a fixed seed.
+frames of a film, count once where a function takes groups. Ranges are stored with evaluations.
+They are the same for the same answers, because those that draw images again have a fixed seed.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 ``package.py`` reads which definition refers to which. ``callers.py`` finds the users of a module
 by it, ``kept_results.py`` the results in the cache that are made with a module, and
 ``documents.py`` the documents whose entries it declares. ``versions.py`` joins these with the
-table of ``docs/extend-stages.md``.
+table of ``docs/extend-stages.md``. ``holding_tests.py`` finds the tests.
 """
 
 import ast
-import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from tools.about.callers import (
     list_uses,
     show_path,
 )
+from tools.about.holding_tests import list_tests, map_tests
 from tools.about.package import PACKAGE, Package
 from tools.about.versions import Versions, read_rows
 from tools.checks.structure.source import Module, read_package
@@ -34,7 +34,6 @@ TABLE = PROJECT / "docs" / "extend-stages.md"
 WIDTH = 100
 INDENT = " " * 12
 MOST_CALLERS = 12
-MOST_TESTS = 6
 
 
 class Tree:
@@ -49,6 +48,11 @@ class Tree:
     def uses(self) -> Mapping[str, list[Use]]:
         """The uses of each module by others, by its name."""
         return list_uses(self.package, self._project)
+
+    @cached_property
+    def tests(self) -> Mapping[str, list[str]]:
+        """The tests that import each module, by its name."""
+        return map_tests(self.package, PROJECT)
 
 
 def read_tree() -> Tree:
@@ -83,7 +87,7 @@ def describe_module(name: str, tree: Tree) -> list[str]:
         *_label("used by", _list_callers(module, tree)),
         *_label("raise", tree.versions.list_lines(name)),
         *_label("entries", tree.versions.list_documents(name)),
-        *_label("tests", _list_tests(module)),
+        *_label("tests", list_tests(module, tree.package, tree.uses, tree.tests)),
     ]
 
 
@@ -144,23 +148,3 @@ def _list_faces(module: Module, tree: Tree) -> Iterator[str]:
         for source, name in tree.package.imports(face.name).values():
             if source == module.name:
                 yield f"{show_path(face)}, which hands out {name}"
-
-
-def _list_tests(module: Module) -> list[str]:
-    """Return the tests that import or mirror a module; else the folder where they would be."""
-    tests = PROJECT / "tests"
-    parts = [part.lstrip("_") for part in module.path.relative_to(PACKAGE).with_suffix("").parts]
-    mirror = tests.joinpath(*parts[:-1], f"test_{parts[-1]}.py")
-    importing = re.compile(rf"\b{re.escape(module.name)}\b(?!\.)")
-    paths = []
-    for path in sorted(tests.rglob("test_*.py")):
-        if path == mirror or importing.search(path.read_text(encoding="utf-8")):
-            paths.append(path.relative_to(PROJECT).as_posix())
-    if len(paths) > MOST_TESTS:
-        return [*paths[:MOST_TESTS], f"and {len(paths) - MOST_TESTS} more"]
-    if paths:
-        return paths
-    folder = mirror.parent
-    while not folder.is_dir():
-        folder = folder.parent
-    return [f"none imports it; {folder.relative_to(PROJECT).as_posix()}/ through what uses it"]

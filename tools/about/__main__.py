@@ -2,6 +2,9 @@
 
 python -m tools.about advisor/compression/_quantization/correction.py
 python -m tools.about compression/_quantization     # each module of a folder
+
+Callers are those that import a module or name it in a text. Methods that are called on a value of
+another module are not found.
 """
 
 import argparse

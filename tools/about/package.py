@@ -121,6 +121,9 @@ class Package:
             for field in part._fields:
                 value = getattr(part, field, None)
                 below = references.types if field in ANNOTATIONS else targets
+                # What is caught makes no result.
+                if isinstance(part, ast.ExceptHandler) and field == "type":
+                    below = set()
                 for child in value if isinstance(value, list) else [value]:
                     if isinstance(child, ast.AST) and not isinstance(child, ast.expr_context):
                         waiting.append((child, below))

@@ -26,6 +26,12 @@ FOREIGN = "ONNX2TF"
 MOST = 6
 """Kept results that are listed one by one; more are listed by their files."""
 
+NONE = (
+    "none: no kept result is made with it; what it returns is made anew, or is a part of the key"
+    " of what is kept"
+)
+ENTRIES = "a document shows its values; raise these only if an entry changes its meaning:"
+
 
 @dataclass(frozen=True)
 class VersionRow:
@@ -96,7 +102,7 @@ class Versions:
         lines = [self._show_row(row) for row in exact]
         if not lines or len(lines) < len(rows):
             lines += _show_results(self.find_results(module), len(self.results))
-        return lines or ["none: no kept result is made with it"]
+        return lines or [NONE]
 
     def list_documents(self, module: str) -> list[str]:
         """Return the documents whose entries a module declares, as lines."""
@@ -104,7 +110,7 @@ class Versions:
         for document in self.documents:
             if any(kind.module == module for kind in document.types):
                 lines.append(document.show())
-        return lines
+        return [ENTRIES, *lines] if lines else []
 
     def list_constants(self) -> list[str]:
         """Return each constant that is a version, as the table names it."""

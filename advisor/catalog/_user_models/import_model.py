@@ -83,7 +83,8 @@ class ModelDescription:
 
 @dataclass(frozen=True)
 class Inspected:
-    """A model that can become a card: the float ``.tflite`` made from it, and its facts.
+    """A model that can become a card: the ``.tflite`` made from it, or a finished file, and its
+    facts.
 
     ``children`` work on it. ``origin`` is where the file came from, for the card's note; by
     default its name. ``top1`` is the ImageNet accuracy in percent that the origin publishes.
@@ -198,8 +199,8 @@ def inspect(
 ) -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block.
 
-    It is removed afterwards. One child does all work on it: a second one would import the same
-    again, and could trust the first no less.
+    It is removed afterwards. A child without packages checks the file before. One other child does
+    all work on it, so that what it imports is imported once.
 
     ``size`` is the side of the input in pixels where the model leaves it open. A ``finished``
     float file is taken as it is, as a quantized one always is. ``task`` is what the user says that
@@ -426,7 +427,7 @@ def make_shipped_card(
     ``catalogs``, has it.
 
     Raises:
-        UsageError: the file is missing, is no image classifier, or does not state its
+        UsageError: the file is missing, is no model that a task takes, or does not state its
             labels and normalisation.
     """
     if not file.is_file():

@@ -41,7 +41,8 @@ from advisor.training import (
 
 MOST_MACS = 5e12
 """Multiply-accumulates of the training images in one run of the float model: about ten minutes, as
-203 steps of MobileNetV2 take two. A count replaces the clock: equal inputs must give equal files.
+203 steps of MobileNetV2 take two. A count replaces the clock, because equal inputs must give equal
+files; only ``advisor compress`` can also limit the seconds.
 """
 
 FITTED_IMAGES = 48
@@ -208,7 +209,8 @@ def prepare_model(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[byt
 
 
 class PostTraining(Recipe):
-    """A recipe that puts weights on a grid, corrects the biases, and stores values as integers.
+    """A recipe that puts weights on a grid, corrects the biases, and stores values as integers,
+    or leaves them float.
 
     Args:
         make_rules: returns the quantizer's rules; None leaves the file float.

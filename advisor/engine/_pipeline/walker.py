@@ -2,8 +2,8 @@
 
 The evaluator and the scorer await :meth:`Walker.run` for the stages whose figures they need; the
 stages before them follow from the graph. A stage waits for its inputs, then for a core or for the
-whole machine, and its job runs in a child process, by its ``module:function`` name. Callers
-without an event loop use :func:`run_coroutine`.
+whole machine. Its job runs in a child process, by its ``module:function`` name; a timing is called
+in a thread here, and starts its own child. Callers that cannot await use :func:`run_coroutine`.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 # Returns the seconds by the clock and the CPU seconds of a job so far, as a StageEvent names them.
 MeasureWork = Callable[[], dict[str, float]]
 
-SO_FAR = "so-far"  # Folder beside checkpoints: the result of a job that a time limit ended
+SO_FAR = "so-far"  # Folder among checkpoints: the result of a job that a time limit ended
 EPOCHS_EVERY_S = 2.0  # Seconds between two counts of a long stage's epochs
 _NO_EPOCHS = 0, 0, 0.0
 

@@ -1,7 +1,8 @@
 """Hold the search space of a run: cards x trainings x compressions x thread counts.
 
-``Resolved.plan`` makes it when the weights are there. Scheduler, study, progress and reports read
-it, and none changes it. Keys of configurations are in ``evaluations.jsonl`` and in the study.
+``Resolved.plan`` makes it when the weights are there, and ``find_search_space`` before they are.
+The rooms of ``engine`` read it, and none changes it. Keys of configurations are in
+``evaluations.jsonl``.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def read_profile(profile: Mapping[str, Any], outputs: Mapping[str, Sequence[Any]
     """Return what the client's profile of a job says; its times are in microseconds.
 
     Raises:
-        KeyError, TypeError: the document is another one.
+        KeyError, TypeError, ValueError: the document is another one.
     """
     summary = profile["execution_summary"]
     runs = summary.get("all_inference_times") or [summary["estimated_inference_time"]]

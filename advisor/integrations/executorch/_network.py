@@ -1,10 +1,10 @@
 """Compute a float ``.tflite`` file in PyTorch, operator by operator, for ExecuTorch to compile.
 
 ``executorch/__init__.py`` exports a :class:`FileNetwork`. Values of images stay in (N, C, H, W)
-from one convolution to the next, as PyTorch wants them; every other operator sees the order of the
-file. A new operator is a line of ``_ELEMENTWISE`` or ``_UNARY``, or one function in
-``_map_operators``; results that change need a new ``VERSION`` of the exporter. This module needs
-PyTorch.
+from one convolution to the next, as PyTorch wants them, and through the operators that can work
+so. Each other one sees the order of the file. A new operator is a line of ``_ELEMENTWISE`` or
+``_UNARY``, or one function in ``_map_operators``; results that change need a new ``VERSION`` of
+the exporter. This module needs PyTorch.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]
 def mask_images(
     model: ShippedModel, images: Crops
 ) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See ``Answering``: the mask as pairs of a class and a number
-    of pixels, row by row.
+    """See ``Answering`` in ``reporting``: the mask as a flat list of a class, its number of
+    pixels, the next class, and so on, row by row.
 
     Kernels differ by a share of the pixels. Masks of many classes come first.
     """
