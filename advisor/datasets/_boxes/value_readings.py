@@ -93,12 +93,14 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     if far <= len(marked) / 2:
         return ValueReading()
     sized: list[tuple[MarkedShape, tuple[int, int]]] = []
+    probed = 0
     for image, shapes_of_image in shapes.items():
         # Each size is read from its image, so a few images decide for all.
-        if not shapes_of_image or len(sized) >= PROBED_IMAGES:
+        if not shapes_of_image or probed >= PROBED_IMAGES:
             continue
         size = _read_upright_size(image)
         if size is not None:
+            probed += 1
             sized += [(shape, size) for shape in shapes_of_image]
     if _are_percents(sized):
         return ValueReading(PERCENTS)
