@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typer._click.core import Parameter
 
 OWNERS_SHOWN = 3
-"""Commands that an error names because they have the option that another one lacks."""
+"""Most commands that an error names because they have an option which another one lacks."""
 
 EXTRA_ARGUMENT = "Got unexpected extra argument"
 """The beginning of Click's error of arguments that no parameter takes:
@@ -44,7 +44,7 @@ EXAMPLE = "Example: "
 """The beginning of the last line of a command's help: a line to type."""
 
 _KINDS = {"int_parsing": "a whole number", "float_parsing": "a number"}
-"""What Pydantic expected, by the type of its error."""
+"""The kind of value that Pydantic expected, by the type of its error."""
 
 
 def explain_error(error: WrongUse, commands: Mapping[str, _click.Command]) -> UsageError:
@@ -111,7 +111,7 @@ def _name_arguments(parameters: Iterable[Parameter]) -> set[str | None]:
 def _explain_usage(error: BadOptionUsage, commands: Mapping[str, _click.Command]) -> UsageError:
     """Return the error of an option without its value, or of a switch with one."""
     option = error.option_name
-    # The parser does not say of which command the option is.
+    # The parser does not say which command has the option.
     parameter = _find_option(option, commands.values())
     if parameter is not None and getattr(parameter, "is_flag", False):
         message = f"{option}: a value is given, and it takes none"
@@ -183,7 +183,7 @@ def _name_command(error: WrongUse) -> str:
     """Return the command as a user types it: ``advisor devices show``."""
     path = error.ctx.command_path if error.ctx else ""
     words = []
-    # A program that runs the package names itself, and arguments stand in braces.
+    # The path begins with the name of the program, and shows arguments in braces.
     for word in path.removeprefix("python -m ").split()[1:]:
         if not word.startswith(("{", "[")):
             words.append(word)

@@ -21,7 +21,7 @@ NO_TENSORFLOW = (3, 14)
 """First version of Python that the TensorFlow of the extra ``train`` does not have."""
 
 CONVERT_AGAIN = "convert it again, or export its model to ONNX: advisor catalog add model.onnx"
-"""What to do with a ``.tflite`` file that LiteRT cannot run."""
+"""The hint of errors about a ``.tflite`` file that LiteRT cannot run."""
 
 WITH_TENSORFLOW = frozenset({"all", "hub", "onnx", "ray", "slurm", "torch", "train"})
 """Extras that bring TensorFlow."""

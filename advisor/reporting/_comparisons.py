@@ -34,10 +34,10 @@ OUTCOMES: Mapping[str, str] = MappingProxyType(
         "incomplete": "there is no answer to compare",
     }
 )
-"""What became of an answer, in words, by the value of its :attr:`.Comparison.result`."""
+"""The outcome of a comparison in words, by the value of its :attr:`.Comparison.result`."""
 
 STAYED, CHANGED, WORSE, SKIPPED = KINDS = ("the same", "changed", "worse", "skipped")
-"""What became of answers, to count them."""
+"""The kinds of outcomes by which answers are counted."""
 
 
 def render_comparison(comparison: Comparison, form: str) -> str:
@@ -174,6 +174,7 @@ def _sort_outcome(result: Reevaluation) -> str:
     if not result.changed:
         return STAYED
     assert result.comparison is not None, "what changed was compared"
+    # A comparison has the same word for it.
     return WORSE if result.comparison.result == WORSE else CHANGED
 
 

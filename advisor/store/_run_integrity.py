@@ -47,12 +47,12 @@ class Problem:
 
     @property
     def is_change(self) -> bool:
-        """Whether something is not as it was written."""
+        """True if something is not as it was written."""
         return self.kind == CHANGED
 
     @property
     def is_old(self) -> bool:
-        """Whether the file has no hash because an earlier version wrote it."""
+        """True if the file has no hash because an earlier version wrote it."""
         return self.kind == OLD
 
     @classmethod

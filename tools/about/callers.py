@@ -41,17 +41,17 @@ def _list_used(package: Package, module: Module) -> Iterator[tuple[str, str]]:
     whole = dict[str, str]()
     if not is_face(module):
         for source, name in package.imports(module.name).values():
-            found = package.find(source, name)
-            if found and found.name:
-                yield found.module, name
-            elif found:
-                whole[name] = found.module
+            definition = package.find(source, name)
+            if definition and definition.name:
+                yield definition.module, name
+            elif definition:
+                whole[name] = definition.module
     attributes = set()
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            for found in package.resolve(module.name, node):
+            for definition in package.resolve(module.name, node):
                 attributes.add(package.imports(module.name)[node.value.id][1])
-                yield found.module, found.name or node.attr
+                yield definition.module, definition.name or node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _list_named(package, module, node.value)
     for name, definer in whole.items():
@@ -61,8 +61,8 @@ def _list_used(package: Package, module: Module) -> Iterator[tuple[str, str]]:
 
 def _list_named(package: Package, module: Module, text: str) -> Iterator[tuple[str, str]]:
     """Yield the module that a text names, and what of it: a function for a child, or a file."""
-    for found in package.find_named(module.name, text):
-        yield found.module, f"{found.name} (by name)" if found.name else BY_NAME
+    for definition in package.find_named(module.name, text):
+        yield definition.module, f"{definition.name} (by name)" if definition.name else BY_NAME
     beside = f"{module.name}.{text}"
     if OWN_MODULE in module.text and beside in package.modules:
         yield beside, BY_NAME
@@ -87,10 +87,10 @@ def _list_entry_points(package: Package, project: str) -> Iterator[tuple[str, Us
                 loaders.append(show_path(module))
         for name, value in points.items():
             module_name, _, attribute = value.partition(":")
-            found = package.find(module_name, attribute)
+            definition = package.find(module_name, attribute)
             what = attribute or BY_NAME
             use = f"{what}, as {name} of {group}, which {', '.join(loaders)} loads"
-            yield (found.module if found else module_name), Use(ENTRY_POINTS, use)
+            yield (definition.module if definition else module_name), Use(ENTRY_POINTS, use)
 
 
 def is_face(module: Module) -> bool:

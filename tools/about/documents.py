@@ -56,8 +56,8 @@ def _list_versions(package: Package) -> Iterator[tuple[Definition, str]]:
                 for version in _list_values(node):
                     owner = Definition(module, name)
                     place = source.place(version.lineno)
-                    for found in package.resolve(module, version):
-                        place = package.place(found)
+                    for definition in package.resolve(module, version):
+                        place = package.place(definition)
                     yield owner, place
 
 

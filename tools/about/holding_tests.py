@@ -39,9 +39,9 @@ def list_tests(
     """Return the tests of a module; where there are none, those of the nearest modules that use
     it, with the names of these.
     """
-    own = {*tests.get(module.name, ()), *_find_mirrors(module, tests)}
-    if own:
-        return _shorten(sorted(own))
+    paths = {*tests.get(module.name, ()), *_find_mirrors(module, tests)}
+    if paths:
+        return _shorten(sorted(paths))
     seen = {module.name}
     users = [module.name]
     while users:

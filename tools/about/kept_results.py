@@ -192,8 +192,8 @@ def _describe_stage(
             arguments = _list_arguments(package, declaration, function, keyed) - run - beside
             made_with |= reach(package.calls, arguments, beside)
         if work:
-            own = further - {result.version}
-            yield replace(result, further=sorted(own), work=work, made_with=made_with)
+            others = further - {result.version}
+            yield replace(result, further=sorted(others), work=work, made_with=made_with)
 
 
 def _list_versions(
@@ -202,9 +202,9 @@ def _list_versions(
     """Yield a stage with its version; each class or module whose attribute the version is."""
     owner = declaration.owner
     for part in ast.walk(node):
-        for found in package.resolve(owner.module, part):
-            if found.name:
-                yield KeptResult(owner, found.name, package.place(found))
+        for definition in package.resolve(owner.module, part):
+            if definition.name:
+                yield KeptResult(owner, definition.name, package.place(definition))
                 return
     if isinstance(node, ast.Constant):
         place = package.modules[owner.module].place(node.lineno)
@@ -246,9 +246,9 @@ def _find_work(
     """
     work = set[Definition]()
     for node in _list_partials(job.node):
-        found = package.resolve(job.owner.module, node)
-        if found:
-            work.update(found)
+        definitions = package.resolve(job.owner.module, node)
+        if definitions:
+            work.update(definitions)
         elif isinstance(node, ast.Attribute):
             work.update(_find_by_name(package, node.attr, within))
         elif isinstance(node, ast.Name):
@@ -289,8 +289,8 @@ def _takes_function(package: Package, declaration: _Declaration, job: _Function)
     names = {part.id for part in ast.walk(job.node) if isinstance(part, ast.Name)}
     for part in ast.walk(declaration.function):
         if isinstance(part, ast.arg) and part.arg in names and part.annotation is not None:
-            for found in package.resolve(declaration.owner.module, part.annotation):
-                nodes = package.definitions(found.module).get(found.name, ())
+            for kind in package.resolve(declaration.owner.module, part.annotation):
+                nodes = package.definitions(kind.module).get(kind.name, ())
                 if any(
                     isinstance(node, ast.Assign) and "Callable" in ast.unparse(node)
                     for node in nodes
@@ -354,10 +354,10 @@ def _resolve_arguments(
             value = variables.get(value.id, value)
         if isinstance(value, ast.Call) and _name_of(value.func) == "partial":
             value = value.args[0]
-        found = package.resolve(module, value)
-        if not found and isinstance(value, ast.Attribute):
+        definitions = package.resolve(module, value)
+        if not definitions and isinstance(value, ast.Attribute):
             yield from _find_by_name(package, value.attr)
-        for definition in found:
+        for definition in definitions:
             nodes = package.definitions(definition.module).get(definition.name, ())
             if any(isinstance(node, FUNCTIONS) for node in nodes):
                 yield definition
@@ -370,12 +370,12 @@ def _list_constants(package: Package, function: _Function) -> set[str]:
     seen = set[Definition]()
     waiting = list(package.list_references(module, function.node).plain)
     while waiting:
-        found = waiting.pop()
-        if found.name.endswith("VERSION"):
-            names.add(found.name)
-        elif found.module == module and found not in seen:
-            seen.add(found)
-            waiting.extend(package.references[found].plain)
+        definition = waiting.pop()
+        if definition.name.endswith("VERSION"):
+            names.add(definition.name)
+        elif definition.module == module and definition not in seen:
+            seen.add(definition)
+            waiting.extend(package.references[definition].plain)
     return names
 
 

@@ -43,7 +43,7 @@ class Definition(NamedTuple):
 
 
 class References(NamedTuple):
-    """What a part of a module refers to."""
+    """The definitions to which a part of a module refers."""
 
     plain: set[Definition]
     types: set[Definition]  # in annotations
@@ -97,18 +97,18 @@ class Package:
         """Return what a name, or an attribute of an imported module, is in a module; nothing for
         what the package does not define.
         """
-        found = None
+        definition = None
         if isinstance(node, ast.Name):
             if node.id in self.definitions(module):
                 return [Definition(module, node.id)]
             imported = self.imports(module).get(node.id)
-            found = self.find(*imported) if imported else None
+            definition = self.find(*imported) if imported else None
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = self.imports(module).get(node.value.id)
             room = self.find(*owner) if owner else None
             if room and not room.name:
-                found = self.find(room.module, node.attr)
-        return [found] if found else []
+                definition = self.find(room.module, node.attr)
+        return [definition] if definition else []
 
     def list_references(self, module: str, node: ast.AST) -> References:
         """Return what a part of a module refers to."""
@@ -148,7 +148,7 @@ class Package:
             # Arguments and variables of a function hide what the module defines. The name of a
             # module stands before an attribute, which is resolved as a whole.
             if name.id not in bound or not isinstance(node, FUNCTIONS):
-                targets.update(found for found in self.resolve(module, name) if found.name)
+                targets.update(target for target in self.resolve(module, name) if target.name)
         return references
 
     def place(self, definition: Definition) -> str:
@@ -270,13 +270,13 @@ class Package:
 
     @cached_property
     def calls(self) -> Mapping[Definition, Collection[Definition]]:
-        """What each definition refers to, except the types of its arguments and fields."""
+        """The definitions to which each one refers, without the types of arguments and fields."""
         return self._make_graph(typed=False)
 
     @cached_property
     def typed_calls(self) -> Mapping[Definition, Collection[Definition]]:
-        """What each definition refers to, with the types of its arguments and fields; and the
-        methods of classes that implement one of these.
+        """The definitions to which each one refers, with the types of arguments and fields, and
+        the methods of classes that implement one of these.
         """
         return self._make_graph(typed=True)
 

@@ -1,6 +1,7 @@
 """Split the cells of a column of labels: lists as programs write them, or names with a mark.
 
-``tables.py`` calls :func:`split_cells` with all cells of a column: they tell the mark together.
+``tables.py`` calls :func:`split_cells` with all cells of a column, because only together do they
+show what separates labels.
 ``inside.py`` asks :func:`are_flags` of lists in Parquet and Arrow.
 """
 
@@ -15,7 +16,7 @@ from advisor.datasets._json_labels import split_cell
 
 # The first one that a column has counts; blanks if it has none.
 SEPARATORS = ("|", ";", ",", "；", "，", "、")
-# They may also be a part of a name, so the cells must show that they separate labels.
+# A name may contain one of them, so the cells must show that they separate labels.
 DOUBTFUL_SEPARATORS = ("&", "+", "/", ":")
 # Share of the names beside such a mark that stand alone, or before and after it.
 SEPARATED_SHARE = 0.5

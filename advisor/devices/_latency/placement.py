@@ -69,7 +69,7 @@ _RATE_WEIGHT = 0.5
 (:func:`_join_rates`), beside the process over all builds: neither is better on every machine.
 """
 
-_ENOUGH_MACHINES = 5  # With fewer other machines with XNNPACK on Arm, their rates say nothing
+_ENOUGH_MACHINES = 5  # Other machines with XNNPACK on Arm; with fewer, rates take no part
 
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
@@ -83,7 +83,7 @@ _INFLUENCE = 0.02  # Least weight of a target whose measured networks count as m
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """What a target takes by its processor: a weighted sum of measured targets."""
+    """The place of a target by its processor: a weighted sum of measured targets."""
 
     weights: Floats  # of each target
     shift: float  # constant (log) that is added to the sum
