@@ -55,7 +55,7 @@ from advisor.engine._space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine._space.weights import find_weights
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
-from advisor.isolation import TRAINERS, LoadReading, Trainers, agent, cpu_s_of_tree, part_of_a_core
+from advisor.isolation import TRAINERS, Trainers, measure_slowdown, part_of_a_core
 from advisor.store import ArtifactCache, RunFolder
 
 THREADS = 32
@@ -92,9 +92,6 @@ def run_search(
             # Before anything that may wait for the process that has the run,
             # such as a lock of the cache.
             held.callback(resumed.hold().release)
-        # The load of other programs is measured while the parts of the question are read:
-        # it takes no time of its own.
-        load = agent.Load(cpu_s_of_tree)
         try:
             resolved = resolve_question(request, resumed, progress.say, began)
         except KeyboardInterrupt:
@@ -116,7 +113,7 @@ def run_search(
                 held.callback(run.hold().release)
             cache = held.enter_context(ArtifactCache.open_limited(execution.cache_size, run.path))
             held.enter_context(progress.kept_in(run))
-            calibration = _calibrate_costs(load.result(), executor.machine)
+            calibration = _calibrate_costs(executor.machine)
             search = _Search(resolved, run, cache, executor, progress, began, calibration)
             # The thread releases what is held: after a second interrupt it still writes.
             work = partial(_work_and_release, search, held.pop_all())
@@ -460,19 +457,10 @@ def _work_and_release(search: _Search, held: contextlib.ExitStack) -> None:
         search.work()
 
 
-def _calibrate_costs(load: LoadReading, machine: Machine) -> CostCalibration:
-    """Return what stages cost on this machine while other programs use it as ``load`` says."""
-    taken = compute_taken_share(load["cores"], load["others_cores"] or 0.0, machine.cores)
-    return CostCalibration(others=taken, part=part_of_a_core(), cores=machine.cores)
-
-
-def compute_taken_share(cores: int, others_cores: float, wanted: int) -> float:
-    """Return the share (0-1) of the ``wanted`` cores of a machine that other programs keep.
-
-    They first take those that a quota, or the user, keeps from this search.
-    """
-    free = max(0.0, cores - others_cores)
-    return max(0.0, 1.0 - free / wanted)
+def _calibrate_costs(machine: Machine) -> CostCalibration:
+    """Return what stages cost on this machine now, beside the other programs that use it."""
+    slowdown = measure_slowdown(machine.cores)
+    return CostCalibration(slowdown=slowdown, part=part_of_a_core(), cores=machine.cores)
 
 
 def _was_disturbed(evaluations: Sequence[Evaluation]) -> bool:

@@ -7,13 +7,14 @@ Searches choose the number of jobs by :func:`usable_cores`; timings count as dis
 import contextlib
 import math
 import os
+import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-
 from advisor.isolation._agent_documents import Block
 from advisor.isolation._control_groups import LISTING, ROOT, list_groups
+from advisor.isolation._process import TimedOut, run_program
 
 WAITED_LIMIT = 0.1
 """Share of the time that threads may wait for a processor: with more, other programs disturb a
@@ -23,9 +24,35 @@ timing. On an idle machine the share is below 0.01.
 GPU_DRIVER: Path = Path("/proc/driver/nvidia/gpus")
 """Where NVIDIA's driver for Linux lists its GPUs: a folder each, with a file ``information``."""
 
+MOST_SLOWDOWN = 10.0
+"""Largest factor that :func:`measure_slowdown` returns: a longer wait is a disturbance."""
+
 _JOB_THREADS = 4
 """Threads of one job at most: on a machine with more cores other jobs run beside it,
 and each thread takes memory.
+"""
+
+_PROBE_CPU_S = 0.05
+"""CPU seconds of each process that measures how long jobs wait: some ten turns of a scheduler."""
+
+_PROBE_TIMEOUT_S = 5.0
+
+_PROBE = """
+import os, sys, time
+for _ in range(int(sys.argv[1])):
+    if os.fork() == 0:
+        os.setsid()
+        began, used = time.perf_counter(), time.process_time()
+        while time.process_time() < used + float(sys.argv[2]):
+            sum(range(10_000))
+        took_s = time.perf_counter() - began
+        os.write(1, b"%f\\n" % (took_s / (time.process_time() - used)))
+        os._exit(0)
+for _ in range(int(sys.argv[1])):
+    os.wait()
+"""
+"""Starts as many processes as its first argument says, each in a session of its own, as jobs have.
+Each works for the CPU seconds of the second argument and prints its wall seconds over them.
 """
 
 
@@ -79,16 +106,21 @@ def part_of_a_core() -> float:
     return 1.0 if quota is None else min(1.0, quota)
 
 
-def cpu_s_of_tree() -> float:
-    """Return the CPU seconds of this process and of all that it started, ended or not."""
-    root = psutil.Process()
-    seconds = 0.0
-    for process in (root, *root.children(recursive=True)):
-        # A process may end meanwhile.
-        with contextlib.suppress(psutil.Error):
-            # User, system, and both of the children that ended.
-            seconds += sum(process.cpu_times()[:4])
-    return seconds
+def measure_slowdown(jobs: int) -> float:
+    """Return the wall seconds that ``jobs`` side by side take now for a CPU second, at least 1.
+
+    Processes like those of jobs work for a moment. How busy other programs keep the processors
+    would not tell it: a scheduler may share them by program, by session or by control group.
+    """
+    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(jobs), str(_PROBE_CPU_S)]
+    try:
+        finished = run_program(command, timeout_s=_PROBE_TIMEOUT_S)
+    except TimedOut:
+        return MOST_SLOWDOWN
+    factors = list(map(float, finished.stdout.split()))
+    if not factors:
+        return 1.0
+    return min(MOST_SLOWDOWN, max(1.0, statistics.fmean(factors)))
 
 
 def read_quota_cores(root: Path = ROOT, listing: Path = LISTING) -> float | None:

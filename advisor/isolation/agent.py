@@ -417,13 +417,10 @@ def busy_seconds() -> float | None:
 
 
 class Load:
-    """Observes the rest of the machine until :meth:`result`;
-    ``own_s`` returns the CPU seconds of no other program.
-    """
+    """Observes the rest of the machine until :meth:`result`."""
 
-    def __init__(self, own_s: Callable[[], float] = time.process_time) -> None:
-        self.own_s = own_s
-        self.own_before_s = own_s()
+    def __init__(self) -> None:
+        self.own_before_s = time.process_time()
         self.start = time.perf_counter()
         self.busy_before_s = busy_seconds()
 
@@ -433,7 +430,7 @@ class Load:
         busy_s = busy_seconds()
         others_cores = None
         if busy_s is not None and self.busy_before_s is not None:
-            others_s = (busy_s - self.busy_before_s) - (self.own_s() - self.own_before_s)
+            others_s = (busy_s - self.busy_before_s) - (time.process_time() - self.own_before_s)
             others_cores = max(0.0, others_s / elapsed)
         return {
             "elapsed_ns": round(elapsed * 1e9),

@@ -22,7 +22,7 @@ from advisor.engine._answer_so_far import answering
 from advisor.engine._decide import Answer
 from advisor.engine._preparation import OutOfTime
 from advisor.engine._progress import Progress
-from advisor.engine._run import _was_disturbed, compute_taken_share, run_search
+from advisor.engine._run import _was_disturbed, run_search
 from advisor.engine._search_space import refuse_too_short
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.resolving import resolve_parts
@@ -54,6 +54,7 @@ def test_in_a_tenth_of_a_core_shortest_limit_and_costs_are_ten_times_as_much(mon
 def test_images_that_take_the_limit_are_no_late_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = write_run(tmp_path)
     monkeypatch.setattr("advisor.engine._run.find_end_of_preparation", lambda *_: 0.0)
+    monkeypatch.setattr("advisor.engine._run.measure_slowdown", lambda _: 1.0)
     with pytest.raises(OutOfTime, match="the time limit of 100s ended before the first job") as raised:
         run_search(resolve({"candidates": [CARD], "time_limit": "100s", "out": str(tmp_path)}), Progress())
     assert "advisor search --resume" in raised.value.hint
@@ -65,11 +66,6 @@ def test_an_interrupt_while_the_question_is_read_says_that_no_search_began(monke
     monkeypatch.setattr("advisor.engine._run.resolve_question", Mock(side_effect=KeyboardInterrupt))
     must_fail(KeyboardInterrupt, "", run_search, resolve({}), Progress(display))
     display.tell.assert_called_once_with("interrupted before the search began: type the same command to begin again")
-
-
-@pytest.mark.parametrize(("others", "wanted", "taken"), [(0.0, 2, 0.0), (1.0, 2, 0.5), (1.0, 1, 0.0), (1.5, 1, 0.5)])
-def test_others_first_take_the_cores_that_a_search_leaves(others: float, wanted: int, taken: float) -> None:
-    assert compute_taken_share(2, others, wanted) == taken
 
 
 def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:

@@ -32,9 +32,6 @@ LOADED = 1.6
 busy.
 """
 
-# Largest share of the cores that other programs are taken to keep: jobs get their turn.
-MOST_OTHERS = 0.75
-
 RECENT_S = 5.0
 """Seconds of work by the clock after which the load that an earlier job met counts half. It is
 also the weight of a quiet machine at the start of a search.
@@ -99,14 +96,13 @@ class Paces:
 class MachineLoad:
     """The slowdown of jobs now against a quiet machine; recent jobs count most.
 
-    Before the first job, ``others`` is the share (0-1) of the cores that other programs keep, and
-    ``part`` the part (0-1) of one core that a quota leaves. Jobs get their turn among other
-    programs. A quota is never exceeded.
+    Before the first job, it is the larger of a ``slowdown`` that was measured, and of what a quota
+    makes of it: ``part`` is the part (0-1) of one core that the quota leaves.
     """
 
-    def __init__(self, others: float = 0.0, part: float = 1.0) -> None:
+    def __init__(self, slowdown: float = 1.0, part: float = 1.0) -> None:
         self._usual_s = RECENT_S
-        self._took_s = RECENT_S * max(1.0 / (1.0 - min(others, MOST_OTHERS)), 1.0 / part)
+        self._took_s = RECENT_S * max(slowdown, 1.0 / part)
 
     def note(self, usual_s: float, took_s: float) -> None:
         """Note work that takes ``usual_s`` wall seconds on a quiet machine, and took ``took_s``
@@ -127,8 +123,8 @@ class CostCalibration:
 
     Only measurements, which have the machine alone, count wall seconds. Searches on a quiet
     machine count before those that other work disturbed, however many of these there are. The JSON
-    ``file`` is by default one for each machine, in the cache. ``others`` and ``part`` are those of
-    :class:`MachineLoad`, and ``cores`` are those of the search.
+    ``file`` is by default one for each machine, in the cache. ``slowdown`` and ``part`` are those
+    of :class:`MachineLoad`, and ``cores`` are those of the search.
 
     Attributes:
         pace: CPU seconds of each stage over its rough price.
@@ -139,7 +135,7 @@ class CostCalibration:
     def __init__(
         self,
         file: Path | None = None,
-        others: float = 0.0,
+        slowdown: float = 1.0,
         part: float = 1.0,
         cores: int = 1,
     ) -> None:
@@ -152,7 +148,7 @@ class CostCalibration:
         self._usual_wall = {**training_walls(cores), **self.wall}
         self._worked: dict[Stage[Any], StageWork] = {}
         self._known_paces: Paces | None = None
-        self._load = MachineLoad(others, part)
+        self._load = MachineLoad(slowdown, part)
         self._part = part
 
     def _medians(self, field: str) -> dict[StageName, float]:

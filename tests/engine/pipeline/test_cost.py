@@ -155,9 +155,9 @@ def test_a_machine_that_gets_busy_and_idle_half_way_is_followed_within_a_few_job
     assert jobs(book, 3, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.5)
 
 
-@pytest.mark.parametrize("known", [(0, 1, 1), (0.2, 1, 1), (0.5, 1, 2), (1, 1, 4), (1, 0.1, 10)])
+@pytest.mark.parametrize("known", [(1, 1, 1), (1.5, 1, 1), (2, 1, 2), (4, 1, 4), (4, 0.1, 10)])
 def test_other_programs_and_a_quota_count_before_the_first_job(tmp_path: Path, known: tuple[float, ...]) -> None:
-    book = CostCalibration(tmp_path / "pace.json", others=known[0], part=known[1], cores=2)
+    book = CostCalibration(tmp_path / "pace.json", slowdown=known[0], part=known[1], cores=2)
     # Other programs do not make a timing longer.
     assert [book.observed(StageName.HEAD), book.observed(StageName.TIMING)] == pytest.approx([known[2], 1.0 / known[1]])
     assert book.expect_s(StageName.FINETUNE_CACHED, 10.0) == pytest.approx(10.0 * TRAINING_WALL * book.slowdown)
