@@ -35,6 +35,7 @@ from advisor.engine._interruptible import run_interruptibly
 from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator
 from advisor.engine._pipeline.evaluation.scorer import Scorer
+from advisor.engine._pipeline.lookup import CachedCards
 from advisor.engine._pipeline.materials import Materials
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._pipeline.stage_events import Durations, EventKind, StageEvent
@@ -230,7 +231,7 @@ class _Search:
         """
         self._enter_loop()
         resolved = self._resolved
-        plan = resolved.plan(candidates, self._calibration.pace)
+        plan = self._make_plan(candidates)
         predictor = DevicePredictor()
         rules = rules_of(plan, CardPredictor(resolved.targets, plan.cards_by_name, predictor))
         done = skip_ruled_out(self._run, plan, rules)
@@ -259,6 +260,18 @@ class _Search:
                     self.stop = INTERRUPTED
                 durations = self._list_durations(evaluating_s)
                 self._write_manifest(candidates, plan, durations, self._describe_end(evaluator))
+
+    def _make_plan(self, candidates: Candidates) -> Plan:
+        """Return the search space; with a time limit, it knows what the cache has."""
+        resolved = self._resolved
+        plan = resolved.plan(candidates, self._calibration.pace)
+        # Without a limit, equal searches do equal work, whatever the cache has.
+        if resolved.execution.time_limit_s is None:
+            return plan
+        materials = replace(resolved.materials(candidates, plan), cache=self._cache)
+        remeasure = resolved.execution.remeasure
+        cached = CachedCards(plan.cards, plan.workload, materials, remeasure)
+        return replace(plan, cached=cached.list_done())
 
     def _enter_loop(self) -> None:
         """Note the event loop that runs, and give it threads for the jobs that wait."""

@@ -26,7 +26,7 @@ from advisor.engine._located_weights import LocatedWeights, locate_candidates
 from advisor.engine._pipeline.cost import rough_size
 from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.graph import VariantStages
-from advisor.engine._pipeline.lookup import CachedResults, Lookup
+from advisor.engine._pipeline.lookup import CachedCards
 from advisor.engine._pipeline.materials import RecipePair
 from advisor.engine._pipeline.rule import RuleNeeds
 from advisor.engine._pipeline.stage import Stage
@@ -67,7 +67,7 @@ class SearchSpace:
 
     plan: Plan
     weights: LocatedWeights
-    cached: Mapping[str, CachedResults]
+    cached: CachedCards
     card_predictor: CardPredictor
     filtered: Mapping[Configuration, str]
     calibration: CostCalibration
@@ -128,9 +128,7 @@ class SearchSpace:
             left_s = execution.time_limit_s - ANSWER_S - judging_s
             limit = TimeLimit(lambda: left_s, self.calibration.observed, self.calibration.wall)
         rule = SearchRule(plan, question.preference, question.limits, least_gain, limit)
-        done = set[Stage[Any]]()
-        for results in self.cached.values():
-            done.update(results.done)
+        done = self.cached.list_done()
         # Cached stages cost nothing, so the course is that of the next search
         # and not that of one with an empty cache.
         rule.prices.finished = set(done)
@@ -307,14 +305,8 @@ def find_search_space(resolved: Resolved) -> SearchSpace | None:
     calibration = CostCalibration(part=part_of_a_core())
     plan = resolved.plan(candidates, calibration.pace)
     materials = resolved.materials(candidates, plan)
-    lookup = Lookup(materials)
     remeasure = resolved.execution.remeasure
-    cached = {}
-    for card in plan.cards:
-        cached[card.name] = CachedResults()
-        # Cards without weights on this machine have no results.
-        if card.name in materials.weights:
-            cached[card.name] = lookup.of_card(card, plan.workload, remeasure)
+    cached = CachedCards(plan.cards, plan.workload, materials, remeasure)
     card_predictor = CardPredictor(resolved.targets, plan.cards_by_name, DevicePredictor())
     rules = rules_of(plan, card_predictor)
     filtered = rule_out(plan, rules)

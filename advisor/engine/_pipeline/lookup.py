@@ -1,12 +1,13 @@
 """Look up which stages of a graph earlier searches have kept, and what they gave.
 
-The preview calls it to show known figures and the work that is left. A search that has its answer
-asks which stages a further file would need (``_afterwards.py``). The walker shares
-:func:`list_cached_folders`, so both find the same results.
+The preview calls it to show known figures and the work that is left. A search within a time limit
+asks what is left to do (:class:`CachedCards`), and one that has its answer asks which stages a
+further file would need (``_afterwards.py``). The walker shares :func:`list_cached_folders`, so
+both find the same results.
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -101,6 +102,54 @@ class Lookup:
                 return None
             return cast("object", stage.read(folder))
         return None
+
+
+class CachedCards(Mapping[str, CachedResults]):
+    """What the cache has of cards, by name. Each card is looked up when it is asked for, because
+    the files of all of them take seconds to check.
+
+    With ``remeasure``, timings count as missing.
+    """
+
+    def __init__(
+        self,
+        cards: Sequence[Card],
+        workload: Workload,
+        materials: Materials,
+        remeasure: bool = False,
+    ) -> None:
+        self._cards = {card.name: card for card in cards}
+        self._workload = workload
+        self._weights = materials.weights
+        self._lookup = Lookup(materials)
+        self._remeasure = remeasure
+        self._results = dict[str, CachedResults]()
+
+    def __getitem__(self, name: str) -> CachedResults:
+        """Return what is cached of the card with a name."""
+        if name not in self._results:
+            card = self._cards[name]
+            results = CachedResults()
+            # Cards without weights on this machine have no results.
+            if name in self._weights:
+                results = self._lookup.of_card(card, self._workload, self._remeasure)
+            self._results[name] = results
+        return self._results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names of the cards."""
+        return iter(self._cards)
+
+    def __len__(self) -> int:
+        """Return the number of cards."""
+        return len(self._cards)
+
+    def list_done(self) -> frozenset[Stage[Any]]:
+        """Return the stages of all cards whose results are cached."""
+        done = set[Stage[Any]]()
+        for results in self.values():
+            done.update(results.done)
+        return frozenset(done)
 
 
 def list_cached_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:

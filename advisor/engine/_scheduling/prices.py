@@ -117,7 +117,8 @@ class TimeLimit:
 
 
 class Prices:
-    """The prices of steps; ``finished`` are the stages that are done, which cost nothing more.
+    """The prices of steps; ``finished`` are the stages that this search has, which cost nothing
+    more. Nor do those that the cache had when it began (:attr:`.Plan.cached`).
 
     ``running`` are the steps that run meanwhile:
     until they have ended, the machine is not free for others.
@@ -148,7 +149,7 @@ class Prices:
         """Return the stages of steps that are not done,
         and that the steps before them do not make either.
         """
-        made = set(self.finished)
+        made = self.finished | self._plan.cached
         for step in before:
             made.update(self.stages(step))
         wanted = chain.from_iterable(map(self.stages, steps))

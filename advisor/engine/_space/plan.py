@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.catalog import Card
 from advisor.core import FLOAT, Configuration, Evaluation, Status, Target
 from advisor.engine._pipeline.cost import scoring_s
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import Workload
-from advisor.engine._pipeline.stage import StageName
+from advisor.engine._pipeline.stage import Stage, StageName
 from advisor.engine._space.prior_accuracy import shift_of
 from advisor.engine._targets.device_prediction import least_size
 from advisor.isolation import usable_cores
@@ -62,6 +62,8 @@ class Plan:
         lead: the target of the configurations if this machine is no device of the question; None
             for this machine.
         cores: how many jobs run side by side.
+        cached: the stages whose results the cache had at the start, which cost nothing; empty if
+            nobody looked.
     """
 
     cards: tuple[Card, ...]
@@ -70,6 +72,7 @@ class Plan:
     pace: Mapping[StageName, float] = field(default_factory=dict)
     lead: Target | None = None
     cores: int = field(default_factory=usable_cores)
+    cached: frozenset[Stage[Any]] = frozenset()
 
     @property
     def recipes(self) -> tuple[str, ...]:

@@ -34,12 +34,13 @@ def test_a_price_is_never_negative_and_shared_steps_are_paid_once(first: list[Fo
 
 @settings(max_examples=15)
 @given(some, some)
-def test_finished_stages_cost_nothing(done: list[FormStep], steps: list[FormStep]) -> None:
+def test_finished_and_cached_stages_cost_nothing(done: list[FormStep], steps: list[FormStep]) -> None:
     prices = Prices(PLAN, None)
     prices.finished.update(stage for step in done for stage in prices.stages(step))
     assert prices.seconds(steps) == pytest.approx(PRICES.seconds(steps, done))
     assert prices.seconds(done) == 0.0
     assert prices.lasts_s(tuple(done)) == 0.0
+    assert Prices(replace(PLAN, cached=frozenset(prices.finished)), None).seconds(steps) == prices.seconds(steps)
 
 
 @settings(max_examples=15)

@@ -14,7 +14,7 @@ from advisor.core._choosing import dominates
 from advisor.engine import resolve
 from advisor.engine._latency_estimates import latency_estimates
 from advisor.engine._pipeline.cost import rough_latency_ms, rough_size
-from advisor.engine._pipeline.lookup import CachedResults, Lookup
+from advisor.engine._pipeline.lookup import CachedCards, CachedResults
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.prior_accuracy import MIDDLING, estimate_top1, most_promising_first, prior_accuracy
 from advisor.engine._space.resolved import Candidates
@@ -126,10 +126,11 @@ def test_a_training_that_was_not_done_is_not_begun(
     chosen = Candidates((card,), {SMALLEST: weights}, {})
     plan = resolved.plan(chosen)
     materials = resolved.materials(chosen, plan)
-    done = {stage.name for stage in Lookup(materials).of_card(card, plan.workload).done}
+    done = {stage.name for stage in CachedCards([card], plan.workload, materials).list_done()}
     assert with_images.code == 0
     assert {"convert", "features", "head", "refit", "compress", "score"} <= done
     assert not {"finetune_top", "finetune_all"} & done
+    assert not CachedCards([card], plan.workload, replace(materials, weights={})).list_done()
 
 
 def test_int8_and_float_are_predicted_from_their_timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

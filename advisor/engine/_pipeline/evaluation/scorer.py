@@ -9,6 +9,7 @@ writes the answers and files of finalists into the run folder.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -40,6 +41,7 @@ from advisor.engine._pipeline.evaluation.judge import HeldOut
 from advisor.engine._pipeline.evaluation.judging import FEWEST_JUDGED, JudgingPace
 from advisor.engine._pipeline.graph import VariantStages
 from advisor.engine._pipeline.images import Images, Role
+from advisor.engine._pipeline.lookup import Lookup
 from advisor.engine._pipeline.materials import Artefact, Materials, Workload, input_spec
 from advisor.engine._pipeline.stage import (
     Folders,
@@ -126,15 +128,20 @@ class Scorer:
         """Return on how many images of the hold-out the files
         of some evaluations can be judged in so many seconds by the clock.
 
-        There are at least :data:`.judging.FEWEST_JUDGED`, and at most all.
+        There are at least :data:`.judging.FEWEST_JUDGED`, and at most all. A file that ran over
+        all of them in an earlier search takes no time.
         """
-        # Two evaluations may have one file, which runs once.
-        configurations = {e.artefact_sha256: e.configuration for e in evaluations}
-        if seconds == float("inf") or not configurations:
+        if seconds == float("inf"):
             return self.holdout_images
+        # Two evaluations may have one file, which runs once.
+        by_file = {evaluation.artefact_sha256: evaluation for evaluation in evaluations}
         files = []
-        for configuration in configurations.values():
-            files.append((self.cards[configuration.card], configuration.compression))
+        for evaluation in by_file.values():
+            if not self._has_answers(evaluation):
+                configuration = evaluation.configuration
+                files.append((self.cards[configuration.card], configuration.compression))
+        if not files:
+            return self.holdout_images
         count = self._pace.images_in(seconds, files, self.walker.workers.machine.cores)
         return min(max(count, FEWEST_JUDGED), self.holdout_images)
 
@@ -146,29 +153,42 @@ class Scorer:
             StageAborted: the file cannot be run.
         """
         images = self.walker.materials.require_images()
-        artefact = artefact_of(self._run, evaluation)
         whole = self.holdout_images
         part = None
         if most is not None and most < whole:
             images = images.held_out(most)
             part = HoldoutPart(most, whole)
         count = len(images.part(Role.HOLDOUT).paths)
-        card = self.cards[evaluation.configuration.card]
-        scope = scope_of(evaluation)
-        seconds = cost.scoring_s(card, scope.compression, count)
-        stage = self.workload.question.of_task.score(
-            scope, input_spec(card), artefact, Role.HOLDOUT, seconds
-        )
+        stage = self._make_stage(evaluation, count)
         judging = stage if part is None else replace_images(stage, images, part.shown)
         answers = await self.walker.run(judging)
         # Answers are kept for comparisons of files, which need those to all images.
-        name = RunFolder.name_answers(f"{HOLDOUT}-{artefact.path.stem}") if part is None else ""
+        stem = Path(evaluation.artefact).stem
+        name = RunFolder.name_answers(f"{HOLDOUT}-{stem}") if part is None else ""
         judge = partial(self._judge.held_out, evaluation, answers, images, name)
         (judged, answers_by_file), cpu_s = await call_in_own_thread(_time_judge, judge)
         self._pace.note_judged(count, cpu_s)
         for file, values in answers_by_file.items():
             self._run.keep_answers(Path(file).stem, values)
         return with_new_conditions(replace(judged, holdout_part=part), images.own_holdout)
+
+    def _make_stage(self, evaluation: Evaluation, count: int) -> Stage[Path]:
+        """Return the stage that runs a file over the ``count`` images of the hold-out."""
+        artefact = artefact_of(self._run, evaluation)
+        card = self.cards[evaluation.configuration.card]
+        scope = scope_of(evaluation)
+        seconds = cost.scoring_s(card, scope.compression, count)
+        stage: Stage[Path] = self.workload.question.of_task.score(
+            scope, input_spec(card), artefact, Role.HOLDOUT, seconds
+        )
+        return stage
+
+    def _has_answers(self, evaluation: Evaluation) -> bool:
+        """Return whether the cache has the answers of a file to the whole hold-out."""
+        with contextlib.suppress(StageAborted):
+            stage = self._make_stage(evaluation, self.holdout_images)
+            return Lookup(self.walker.materials).find(stage) is not None
+        return False
 
     def tells_unknown(self, in_time: bool) -> bool:
         """Return whether a finalist gets a class for unknown things.

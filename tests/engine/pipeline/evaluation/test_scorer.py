@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from advisor.core import HEAD, Evaluation, HoldoutPart
-from advisor.engine import Question, Stage, StageName, Workload, accuracy
+from advisor.engine import Machine, Question, Stage, StageName, Workload, accuracy
 from advisor.engine._pipeline.evaluation.scorer import Scorer, artefact_of
+from advisor.engine._pipeline.images import Role
+from advisor.engine._pipeline.lookup import Lookup
 from advisor.engine._pipeline.stage import StageAborted
-from advisor.engine._pipeline.walker import run_coroutine
+from advisor.engine._pipeline.walker import Workers, run_coroutine
 from advisor.store import RunFolder, sha256_file
 from advisor.tasks._judge import HELD_OUT
 from advisor.tasks.classification import CLASSIFICATION
@@ -72,6 +74,16 @@ def test_a_finalist_can_be_judged_on_a_part_of_the_hold_out(tmp_path: Path) -> N
     judged = run_coroutine(Scorer(walker, workload, {CARD.name: CARD}, run).hold_out(finalist, 2))
     assert (judged.holdout_accuracy.n, judged.holdout_part) == (2, HoldoutPart(2, 4))
     assert not list(run.path.glob("answers/holdout-*"))  # those to all images are compared
+
+
+def test_a_file_that_ran_over_the_hold_out_takes_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walker, run, finalist = finalist_of(Prepared, tmp_path)
+    workload = Workload((HEAD,), NAMES, {**two_classes().counts, Role.HOLDOUT: 1000})
+    walker.workers = Workers(Machine(1), {})
+    scorer = Scorer(walker, workload, {CARD.name: CARD}, run)
+    assert scorer.affordable([finalist], 0.0) < 1000
+    monkeypatch.setattr(Lookup, "find", lambda _lookup, stage: stage.name is StageName.SCORE)
+    assert scorer.affordable([finalist], 0.0) == 1000
 
 
 def test_a_file_of_the_run_that_has_changed_is_not_judged(tmp_path: Path) -> None:
