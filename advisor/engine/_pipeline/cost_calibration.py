@@ -166,6 +166,11 @@ class CostCalibration:
         """
         return self._load.slowdown
 
+    @property
+    def is_loaded(self) -> bool:
+        """True if other programs keep the machine so busy that jobs wait for them."""
+        return self.slowdown > LOADED
+
     def note(self, event: StageEvent, price_s: float) -> None:
         """Record what happened to a stage, of which the plan expected ``price_s`` CPU seconds.
 
@@ -225,7 +230,7 @@ class CostCalibration:
         Other programs count from :data:`LOADED` on:
         less than that, the jobs of a search itself cost each other.
         """
-        return self.slowdown if self.slowdown > LOADED else 1.0
+        return self.slowdown if self.is_loaded else 1.0
 
     @property
     def _paces(self) -> Paces:

@@ -12,7 +12,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Set
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -103,13 +103,13 @@ class Walker:
         # A caller that is cancelled leaves the stage to the others that await it.
         return cast("Result", await asyncio.shield(task))
 
-    async def drop(self) -> None:
-        """End all stages that are not done, with their child processes;
-        one that is needed later runs again.
+    async def drop(self, cards: Collection[str] | None = None) -> None:
+        """End the stages of cards that are not done, with their child processes; None for all
+        cards. A stage that is needed later runs again.
         """
         dropped = []
         for stage, task in tuple(self._tasks.items()):
-            if not task.done():
+            if not task.done() and (cards is None or stage.scope.card in cards):
                 dropped.append(self._tasks.pop(stage))
         for task in dropped:
             task.cancel()

@@ -8,11 +8,12 @@ figures.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from advisor.core import FLOAT, AdvisorError, Decision, Evaluation, Status
 from advisor.engine._pipeline.evaluation.scorer import Scorer
+from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
@@ -99,6 +100,26 @@ def list_named_files(decision: Decision) -> set[str]:
         if evaluation is not None and evaluation.artefact_sha256:
             files.add(evaluation.artefact_sha256)
     return files
+
+
+def list_brief(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the evaluations that were timed briefly."""
+    brief = []
+    for evaluation in evaluations:
+        if evaluation.timing is not None and evaluation.timing.effort == SURVEY:
+            brief.append(evaluation)
+    return brief
+
+
+def choose_named(
+    evaluations: Sequence[Evaluation], decide: Callable[[], Iterable[Decision]]
+) -> list[Evaluation]:
+    """Return the evaluations whose files an answer names: to time the others for longer would
+    take minutes for nothing.
+    """
+    named = set[str]()
+    named.update(*map(list_named_files, decide()))
+    return [evaluation for evaluation in evaluations if evaluation.artefact_sha256 in named]
 
 
 async def score_finalists(

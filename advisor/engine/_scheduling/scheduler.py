@@ -8,9 +8,10 @@ manifest keeps the reason of the end, so the values of :class:`.StopKind` stay.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.core import Configuration
 from advisor.engine._question import Execution
@@ -21,6 +22,7 @@ from advisor.engine._scheduling.suggesting import Admits
 
 if TYPE_CHECKING:
     from advisor.engine._scheduling.study import Study
+    from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 
 COMPLETE = Stop(StopKind.COMPLETE, "every configuration was evaluated")
 INTERRUPTED = Stop(StopKind.INTERRUPT, "interrupted")
@@ -83,6 +85,18 @@ class Scheduler:
             return []
         self._spare.add(step)
         return self._take_configurations((step,))
+
+    def take_spare_back(self, running: Collection[Configuration]) -> list[Configuration]:
+        """Return what runs on spare time, which the caller stops. It may be chosen again."""
+        _, spare = self._divide_steps(running)
+        stopped = []
+        for configuration in running:
+            if FormStep.of(configuration) in spare:
+                self._study.give_back(configuration)
+                stopped.append(configuration)
+        self._spare -= spare
+        self.trials_left += len(stopped)
+        return stopped
 
     def list_begun(self, running: Collection[Configuration]) -> Collection[FormStep]:
         """Return the steps that run, without those on spare time."""
@@ -184,3 +198,31 @@ class Scheduler:
             return free and self._rule.may_begin(FormStep.of(configuration))
 
         return admits
+
+
+async def stop_spare(
+    scheduler: Scheduler,
+    running: MutableMapping[asyncio.Future[Any], Configuration],
+    evaluator: MultiDeviceEvaluator,
+) -> set[str]:
+    """Stop what runs on spare time, and remove it from what is ``running``; return its cards.
+
+    The rule may choose it for the time of the search.
+    """
+    stopped = scheduler.take_spare_back(running.values())
+    tasks = [task for task, configuration in running.items() if configuration in stopped]
+    for task in tasks:
+        del running[task]
+    await cancel_tasks(tasks)
+    cards = {configuration.card for configuration in stopped}
+    # A stage goes on without the evaluation that asked for it.
+    await evaluator.drop(cards)
+    return cards
+
+
+async def cancel_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

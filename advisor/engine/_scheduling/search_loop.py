@@ -14,29 +14,29 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from advisor.catalog import Card
-from advisor.core import FLOAT, HOST, AdvisorError, Configuration, Decision, Evaluation, Status
+from advisor.core import FLOAT, AdvisorError, Configuration, Decision, Evaluation, Status
 from advisor.engine._decide import decide_run
 from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.evaluation.judging import JudgingPace
 from advisor.engine._pipeline.evaluation.scorer import Scorer
 from advisor.engine._pipeline.materials import TrainingBudget
 from advisor.engine._pipeline.stage import Stage, StageName
-from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._question import Request
 from advisor.engine._scheduling.belief import CardTraining
 from advisor.engine._scheduling.early_score import PickSoFar
 from advisor.engine._scheduling.finalists import (
     choose_finalists,
-    list_named_files,
+    choose_named,
+    list_brief,
     score_finalists,
 )
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
-from advisor.engine._scheduling.scheduler import Scheduler
+from advisor.engine._scheduling.scheduler import Scheduler, cancel_tasks, stop_spare
 from advisor.engine._scheduling.stop import Stop
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import (
@@ -47,7 +47,12 @@ from advisor.engine._space.plan import (
     MEASURED_MARGIN,
     Plan,
 )
-from advisor.engine._space.skipped import UNDECIDED, list_too_large, list_too_slow
+from advisor.engine._space.skipped import (
+    UNDECIDED,
+    list_failed_timings,
+    list_too_large,
+    list_too_slow,
+)
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation import waiting_factor
 from advisor.store import RunFolder
@@ -150,6 +155,9 @@ class SearchLoop:
         ended = False
         answered = any(e.status is Status.OK for e in self._run.evaluations())
         while not ended:
+            # At the lowest priority nothing ends beside other programs that never wait.
+            if self._is_loaded():
+                self.spare -= await stop_spare(scheduler, running, evaluator)
             # Each start changes what is worth starting next,
             # so the scheduler is asked again until it has nothing.
             while chosen := scheduler.next(running.values()):
@@ -180,7 +188,7 @@ class SearchLoop:
         if not begun:
             self._record_refused(scheduler, plan)
         cut_off = bool(begun) or (ended and left > 0)
-        await _cancel([*running, stopped])
+        await cancel_tasks([*running, stopped])
         await so_far.close()
         return scheduler.explain_end(self._execution, left, cut_off, late)
 
@@ -221,6 +229,8 @@ class SearchLoop:
     ) -> dict[asyncio.Future[Any], Configuration]:
         """Begin what uses the time that the running evaluations leave of the cores."""
         begun = dict[asyncio.Future[Any], Configuration]()
+        if self._is_loaded():
+            return begun
         while chosen := scheduler.next_spare((*running.values(), *begun.values())):
             begun |= self._begin(chosen, evaluator, spare=True)
         return begun
@@ -302,16 +312,13 @@ class SearchLoop:
         stopped = asyncio.ensure_future(self.stopping.wait())
         timeout = self._answer_left()
         await asyncio.wait({measuring, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
-        await _cancel([measuring, stopped])
+        await cancel_tasks([measuring, stopped])
 
     async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
         """Evaluate again what failed while it was timed:
         a machine that stood still for minutes is back by then.
         """
-        failed = []
-        for evaluation in self._run.evaluations():
-            if _has_failed_in_timing(evaluation):
-                failed.append(evaluation.configuration)
+        failed = list_failed_timings(self._run.evaluations())
         if self.stopping.is_set() or not failed or self._evaluating_left() == 0:
             return
         self._progress.say("timing again what could not be timed")
@@ -328,7 +335,7 @@ class SearchLoop:
         evaluations = map(evaluator.evaluate, configurations)
         tasks = list(map(asyncio.ensure_future, evaluations))
         done, late = await asyncio.wait(tasks, timeout=self._answer_left())
-        await _cancel(late)
+        await cancel_tasks(late)
         for task in tasks:
             if task in done:
                 self._run.append(evaluator.newest(task.result()))
@@ -342,20 +349,10 @@ class SearchLoop:
         seen: set[Configuration] = set()
         while not self.stopping.is_set() and self._time_left() != 0:
             brief = []
-            for evaluation in self._run.evaluations():
-                timing = evaluation.timing
-                if (
-                    timing is not None
-                    and timing.effort == SURVEY
-                    and evaluation.configuration not in seen
-                ):
+            for evaluation in list_brief(self._run.evaluations()):
+                if evaluation.configuration not in seen:
                     brief.append(evaluation)
-            # Only files that an answer names matter;
-            # to time the others for longer would take minutes for nothing.
-            named = set[str]()
-            if brief:
-                named.update(*map(list_named_files, self._decisions()))
-            chosen = [evaluation for evaluation in brief if evaluation.artefact_sha256 in named]
+            chosen = choose_named(brief, self._decisions) if brief else []
             if not chosen:
                 return
             seen |= {e.configuration for e in chosen}
@@ -379,7 +376,7 @@ class SearchLoop:
         finished, _ = await asyncio.wait(
             {judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED"
         )
-        await _cancel(task for task in (judging, stopped) if task not in finished)
+        await cancel_tasks(task for task in (judging, stopped) if task not in finished)
         if judging in finished:
             judging.result()
 
@@ -473,6 +470,10 @@ class SearchLoop:
         wall_s = self._calibration.wall_of_cpu_s(StageName(training))
         return TrainingBudget(training_s, share, Reserve(forms_s, wall_s))
 
+    def _is_loaded(self) -> bool:
+        """Return whether other programs keep the machine busy."""
+        return self._calibration is not None and self._calibration.is_loaded
+
     def _slowdown(self) -> float:
         """Return the seconds that jobs take now over those on a quiet machine."""
         return self._calibration.slowdown if self._calibration else 1.0
@@ -482,19 +483,3 @@ class SearchLoop:
         if limit is None:
             return math.inf
         return max(0.0, limit - (time.monotonic() - self._started))
-
-
-def _has_failed_in_timing(evaluation: Evaluation) -> bool:
-    on_this_machine = evaluation.configuration.target.device == HOST
-    return (
-        on_this_machine
-        and evaluation.status is Status.FAILED
-        and evaluation.stage == StageName.TIMING
-    )
-
-
-async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

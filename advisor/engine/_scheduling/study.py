@@ -120,6 +120,13 @@ class Study:
             trial = self._study.ask(space)
         self._accepted(trial, lambda configuration: configuration == chosen)
 
+    def give_back(self, configuration: Configuration) -> None:
+        """Put a configuration that was handed out back into ``not_started``: its work was
+        stopped.
+        """
+        self._drop(self._trials.pop(configuration))
+        self.not_started[configuration] = None
+
     def leave_out(self, configuration: Configuration) -> None:
         """Take a configuration from ``not_started`` that gets no work.
 

@@ -1,14 +1,14 @@
 """Record which configurations a search does not evaluate, and choose which it evaluates after all.
 
 The search loop asks before its first job (:func:`skip_ruled_out`), when nothing meets the budget
-(:func:`list_too_slow`, :func:`list_too_large`) and at its end. The stage and the reason of a
-skipped configuration are in ``evaluations.jsonl``, and a resumed run reads them: :data:`UNDECIDED`
-stages are considered again.
+(:func:`list_too_slow`, :func:`list_too_large`) and at its end (:func:`list_failed_timings`). The
+stage and the reason of a skipped configuration are in ``evaluations.jsonl``, and a resumed run
+reads them: :data:`UNDECIDED` stages are considered again.
 """
 
 from collections.abc import Sequence
 
-from advisor.core import Configuration, Evaluation, Status
+from advisor.core import HOST, Configuration, Evaluation, Status
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._space.plan import Plan
@@ -71,6 +71,17 @@ def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
     for configuration in plan.configurations():
         if configuration.card not in evaluated:
             run.append(plan.skipped(configuration, reason, StageName.STOP))
+
+
+def list_failed_timings(evaluations: Sequence[Evaluation]) -> list[Configuration]:
+    """Return the configurations that failed while this machine timed them."""
+    failed = []
+    for evaluation in evaluations:
+        on_this_machine = evaluation.configuration.target.device == HOST
+        has_failed = evaluation.status is Status.FAILED
+        if on_this_machine and has_failed and evaluation.stage == StageName.TIMING:
+            failed.append(evaluation.configuration)
+    return failed
 
 
 def list_too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuration]:

@@ -8,7 +8,7 @@ folder takes one evaluation for each artefact and device.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -67,9 +67,9 @@ class MultiDeviceEvaluator:
         """From now on, evaluate also what cannot meet the latency budget."""
         self._evaluator.screening = False
 
-    async def drop(self) -> None:
-        """End all evaluations that are not done; see :meth:`Evaluator.drop`."""
-        await self._evaluator.drop()
+    async def drop(self, cards: Collection[str] | None = None) -> None:
+        """End evaluations that are not done; see :meth:`Evaluator.drop`."""
+        await self._evaluator.drop(cards)
 
     @property
     def measures_beside(self) -> bool:

@@ -7,7 +7,7 @@ of the evaluation are those of ``evaluations.jsonl``.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,11 +94,11 @@ class Evaluator:
             family = self._cards[configuration.card].family
             return Evaluation(configuration, end.status, family, end.reason, end.stage)
 
-    async def drop(self) -> None:
-        """End all evaluations that are not done, with their processes: nobody needs them any
-        more.
+    async def drop(self, cards: Collection[str] | None = None) -> None:
+        """End the evaluations of cards that are not done, with their processes: nobody needs them
+        now. None for all cards.
         """
-        await self.walker.drop()
+        await self.walker.drop(cards)
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a briefly timed finalist with a full timing;
