@@ -274,6 +274,8 @@ def test_what_a_search_drops_ends_with_its_process(tmp_path: Path, job: Callable
         waiting = asyncio.ensure_future(walker.run(stage))
         while not (pid.is_file() and pid.read_text()):
             await asyncio.sleep(0.01)
+        await walker.drop({"other"})
+        assert not waiting.done()
         await walker.drop()
         with pytest.raises(asyncio.CancelledError):
             await waiting

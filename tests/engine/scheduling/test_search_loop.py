@@ -78,6 +78,7 @@ class MadeUp:
         self.started: list[Configuration] = []
         self.cancelled: list[Configuration] = []
         self.scored: list[str] = []
+        self.dropped = set[str]()
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         self.started.append(configuration)
@@ -95,6 +96,8 @@ class MadeUp:
     def newest(self, made: Evaluation) -> Evaluation:
         return made
 
+    on_worst_device = newest
+
     def affordable(self, rows: Collection[Evaluation], seconds: float) -> int:
         return min(self.holdout_images, int(10 * min(seconds, 1000)))
 
@@ -110,14 +113,14 @@ class MadeUp:
     def tells_unknown(self, _in_time: bool) -> bool:
         return False
 
+    async def drop(self, cards: Collection[str]) -> None:
+        self.dropped |= set(cards)
+
     def forget_failures(self) -> None:
         self._result = ok
 
     def stop_screening(self) -> None:
         self.screening = False
-
-    def on_worst_device(self, made: Evaluation) -> Evaluation:
-        return made
 
 
 class Quiet:
@@ -324,13 +327,9 @@ def test_rows_of_one_file_have_one_figure_on_the_hold_out(tmp_path: Path) -> Non
 
 def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:
     search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), MadeUp()
-
-    async def judged() -> None:
-        await search.evaluate_all(evaluator)
-        for _ in range(2):
-            await search.loop().judge(evaluator)
-
-    asyncio.run(judged())
+    asyncio.run(search.evaluate_all(evaluator))
+    for _ in range(2):
+        asyncio.run(search.loop().judge(evaluator))
     assert sorted(evaluator.scored) == [f"{BEST}-float32", f"{BEST}-int8"]
     scored = [e for e in search.run.evaluations() if e.holdout_accuracy is not None]
     assert {e.configuration.card for e in scored} == {BEST}
@@ -414,14 +413,10 @@ def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_pat
 
 def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: Path) -> None:
     search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), MadeUp()
-
-    async def interrupted() -> None:
-        await search.evaluate_all(evaluator)
-        loop = search.loop()
-        loop.stopping.set()
-        await loop.judge(evaluator)
-
-    asyncio.run(interrupted())
+    asyncio.run(search.evaluate_all(evaluator))
+    loop = search.loop()
+    loop.stopping.set()
+    asyncio.run(loop.judge(evaluator))
     assert evaluator.scored == []
 
 
@@ -432,17 +427,14 @@ def test_finalists_that_were_timed_briefly_are_timed_again(tmp_path: Path) -> No
         return replace(made, timing=TimingFacts(effort=SURVEY, wall_ms=times))
 
     search, evaluator = Search(tmp_path, plan()), MadeUp(brief)
-
-    async def timed() -> None:
-        await search.evaluate_all(evaluator)
-        await search.loop().time_again(evaluator)
-
-    asyncio.run(timed())
+    asyncio.run(search.evaluate_all(evaluator))
+    asyncio.run(search.loop().time_again(evaluator))
     efforts = {(e.configuration.card, e.timing.effort) for e in search.run.evaluations() if e.timing is not None}
     assert efforts == {(BEST, "search"), *((card, SURVEY) for card in CARDS[1:])}
 
 
-def test_heads_of_other_cards_use_the_time_that_a_fine_tuning_leaves_and_nothing_waits_for_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loaded", [False, True])
+def test_spare_time_is_for_heads_of_other_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded: bool) -> None:
     class Tuning(MadeUp):
         async def evaluate(self, configuration: Configuration) -> Evaluation:
             tuned = configuration.training != "head"
@@ -454,9 +446,12 @@ def test_heads_of_other_cards_use_the_time_that_a_fine_tuning_leaves_and_nothing
     space = changed(plan("head", "finetune_cached"), images=1000, validation=200)
     search, evaluator = Search(tmp_path, space, data=str(tmp_path), time_limit="10min"), Tuning()
     loop = SearchLoop(search.request, search.run, search.progress, time.monotonic(), cores=2, spare_jobs=2)
+    # Other programs leave no time once the fine-tuning has begun.
+    monkeypatch.setattr(loop, "_is_loaded", lambda: loaded and any(tuned for _, tuned, _ in begun))
     asyncio.run(search.evaluate_all(evaluator, loop=loop))
     assert {(spare, tuned) for spare, tuned, _ in begun} == {(False, False), (False, True), (True, False)}
-    assert evaluator.cancelled, "what ran on spare time is given up"
+    given_up = {configuration.card for configuration in evaluator.cancelled}
+    assert set() != given_up == (evaluator.dropped if loaded else loop.spare), "nothing waits for them"
     assert max(at for *_, at in begun) - begun[0][2] < 60.0
 
 
