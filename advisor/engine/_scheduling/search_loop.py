@@ -155,9 +155,7 @@ class SearchLoop:
         ended = False
         answered = any(e.status is Status.OK for e in self._run.evaluations())
         while not ended:
-            # At the lowest priority nothing ends beside other programs that never wait.
-            if self._is_loaded():
-                self.spare -= await stop_spare(scheduler, running, evaluator)
+            await self._stop_spare(scheduler, running, evaluator)
             # Each start changes what is worth starting next,
             # so the scheduler is asked again until it has nothing.
             while chosen := scheduler.next(running.values()):
@@ -234,6 +232,16 @@ class SearchLoop:
         while chosen := scheduler.next_spare((*running.values(), *begun.values())):
             begun |= self._begin(chosen, evaluator, spare=True)
         return begun
+
+    async def _stop_spare(
+        self,
+        scheduler: Scheduler,
+        running: dict[asyncio.Future[Any], Configuration],
+        evaluator: MultiDeviceEvaluator,
+    ) -> None:
+        # At the lowest priority nothing ends beside other programs that never wait.
+        if self._is_loaded():
+            self.spare -= await stop_spare(scheduler, running, evaluator)
 
     def _record(
         self,
