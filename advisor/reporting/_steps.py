@@ -32,7 +32,8 @@ from advisor.reporting._text import name_place, shorten_name
 if TYPE_CHECKING:
     from advisor.reporting._view import RunView
 
-OWN_IMAGES = "advisor search --budget 50ms --data YOUR_PHOTOGRAPHS"
+OWN_IMAGES = "advisor search --budget {budget} --data YOUR_PHOTOGRAPHS"
+OWN_BUDGET = "50ms"
 INT8 = "int8"
 FLOATS = (FLOAT, "float16")
 """Forms that compute in floating point: an int8 file of theirs would be smaller."""
@@ -100,7 +101,10 @@ def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     """Yield what the user can do next, what is most useful first."""
     if view.demonstration:
         what = "search with your own photographs, a folder for each class"
-        yield NextStep("your own photographs", what, OWN_IMAGES)
+        # Another budget than that of the answer would be another question.
+        budget = view.request.written["budget"] or OWN_BUDGET
+        command = OWN_IMAGES.format(budget=shlex.quote(str(budget)))
+        yield NextStep("your own photographs", what, command)
         # The images are drawn, so no other step would say anything
         # of the user's own (decision 0142).
         return

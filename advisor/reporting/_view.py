@@ -25,7 +25,6 @@ from advisor.core import (
     Limits,
     Metric,
     Provenance,
-    Relaxation,
     Status,
     TaskFacts,
     list_registered,
@@ -39,6 +38,7 @@ from advisor.engine import (
     continue_command,
     images_folder,
 )
+from advisor.reporting._looser_limits import make_looser_command
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -49,14 +49,6 @@ REPORT_PARTS = "advisor.report_parts"
 """Entry points of :class:`ReportPart`:
 modules or objects, by the name of their entry in ``recommendation.json``.
 """
-
-LIMIT_OPTIONS = {
-    "latency": "--budget",
-    "size": "--size-budget",
-    "drop": "--max-drop",
-    "memory": "--memory-budget",
-}
-"""Options that set upper limits, by the name of the limit."""
 
 
 @dataclass(frozen=True)
@@ -352,9 +344,6 @@ def make_typed_path(path: Path) -> str:
 def _find_next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
     """Return what to do next and its command:
     open the report, search or decide with limits that can be met, or export.
-
-    There is none where nothing meets the limits of another question than the run's:
-    the relaxations say what to change.
     """
     decision = run.decision
     pick = decision.pick
@@ -364,13 +353,11 @@ def _find_next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
         is_late = (run.manifest.get("stopped") or {}).get("why") == "time_limit"
         resume = f"advisor search --resume {typed}"
         return "more of the search", continue_command(folder) if is_late else resume
-    if not run.own_question and not decision.feasible:
-        return "", ""
-    if pick is not None and not run.own_question:
+    if pick is not None and decision.feasible and not run.own_question:
         key = pick.configuration.key
         return "the bundle to ship", f"advisor export {typed} --pick {key} --to bundle"
     for relaxation in decision.relaxations:
-        command = _make_relaxing_command(typed, run, relaxation)
+        command = make_looser_command(typed, run, relaxation)
         if command:
             return "limits that a file meets", command
     if pick is None and any(evaluation.status is Status.FAILED for evaluation in run.evaluations):
@@ -387,45 +374,6 @@ def _find_next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
         )
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
     return "the report", f"{opener} {typed}/report.html"
-
-
-def _make_relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:
-    """Return the command that asks for the looser limits of a relaxation;
-    empty if no option sets one of them.
-    """
-    limits = run.question.limits
-    search = f"advisor search --request {folder}/request.yaml"
-    if relaxation.is_of_floor:
-        floors = {name: f"{value:g}%" for name, value in limits.floors.items()}
-        floors[relaxation.limit] = relaxation.needed.replace(" ", "")
-        return f"advisor report {folder} --min-accuracy {_join_by_metric(floors)}"
-    if relaxation.limit in limits.drops:
-        drops = {
-            name.removesuffix(" drop"): f"{value:g}pt" for name, value in limits.drops.items()
-        }
-        drops[relaxation.limit.removesuffix(" drop")] = relaxation.needed.replace(" points", "pt")
-        return f"{search} --max-drop {_join_by_metric(drops)}"
-    # Where no limit alone helps, one relaxation has several:
-    # "latency and size", "0.97 ms and 297.9 kB".
-    names = relaxation.limit.split(" and ")
-    ends = relaxation.needed.split(" and ")
-    if not LIMIT_OPTIONS.keys() >= set(names) or len(names) != len(ends):
-        return ""
-    options = []
-    for name, end in zip(names, ends, strict=True):
-        value = end.replace(" points", "pt").replace(" ", "")
-        options.append(f"{LIMIT_OPTIONS[name]} {value}")
-    return f"{search} {' '.join(options)}"
-
-
-def _join_by_metric(limits: Mapping[str, str]) -> str:
-    """Return the limits of several metrics as an option takes them;
-    that of the accuracy has no name.
-    """
-    parts = []
-    for name, value in limits.items():
-        parts.append(value if name in ("accuracy", "drop") else f"{name}={value}")
-    return ",".join(parts)
 
 
 def summary_of(run: LoadedRun) -> DatasetSummary | None:

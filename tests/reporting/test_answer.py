@@ -12,7 +12,7 @@ from rich.console import Console
 
 from advisor.core import CardFacts, Evaluation, HoldoutPart, Limits, OnAllImages, Provenance, Quantity, Status
 from advisor.datasets import DEMO_NOTE
-from advisor.engine import Insights
+from advisor.engine import Insights, resolve
 from advisor.engine._history.label_check import CheckedLabels, WrongLabel
 from advisor.reporting import RunView, _text as text, print_answer, summary_html
 from advisor.reporting._explanation import opening_lines
@@ -448,6 +448,8 @@ def test_a_demonstration_says_so_first_and_what_to_type_next() -> None:
     assert "--resume" not in shown
     assert (shown.startswith(DEMO_NOTE), shown.count(DEMO_NOTE), "like yours" in shown) == (True, 1, False)
     assert "  advisor search --budget 50ms --data YOUR_PHOTOGRAPHS\n" in shown
+    asked = replace(view, request=resolve({**view.request.written, "budget": "2 s"}))
+    assert "  advisor search --budget '2 s' --data YOUR_PHOTOGRAPHS\n" in said(asked)
     assert DEMO_NOTE in json.loads(recommendation_json(view))["remarks"]
     documents = (render_html(view), render_markdown(view), summary_html(view))
     assert all(DEMO_NOTE in unescape(document).replace("\\", "") for document in documents)

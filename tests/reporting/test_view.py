@@ -20,7 +20,7 @@ from advisor.core import (
     Target,
 )
 from advisor.datasets import DEMO_NOTE, ONE_CLASS
-from advisor.engine import resolve
+from advisor.engine import LoadedRun, resolve
 from advisor.reporting import RunView, so_far, write_all
 from advisor.reporting._figures import key_figures
 from advisor.reporting._files import SCHEMA_VERSION, recommendation_json
@@ -80,6 +80,8 @@ def test_the_answer_so_far_is_one_line_with_its_figures(tmp_path: Path) -> None:
     assert so_far(RunView.load(write_run(tmp_path, (), name="empty"))) == ""
     both = write_run(tmp_path, request={"budget": "1ms", "size_budget": "9kB"}, name="both")
     assert re.search(r"/request.yaml --budget [\d.]+ms --size-budget [\d.]+MB$", RunView.load(both).next_command)
+    again = RunView.of_run(LoadedRun.load(both.path, {"budget": "1ms", "size_budget": "6 MB", "prefer": None}))
+    assert re.search(r"^advisor report \S+-both --size-budget '6 MB' --budget [\d.]+ms$", again.next_command)
     judged = replace(evaluation("best"), holdout_accuracy=Quantity(90.5, "%", Provenance.MEASURED))
     assert "% (90.5 % on the hold-out), " in so_far(RunView.load(write_run(tmp_path, [judged], name="judged")))
 

@@ -35,6 +35,7 @@ class LoadedRun:
         decision: the one model for all devices.
         by_device: the decision for each of several devices.
         own_question: the limits are those that the run was asked with.
+        changes: the options that replaced those of the run, by name.
         problems: what does not prove itself, see :meth:`Problem.list_in_seal`.
     """
 
@@ -46,6 +47,7 @@ class LoadedRun:
     decision: Decision
     by_device: Mapping[str, Decision] = field(default_factory=dict)
     own_question: bool = True
+    changes: Mapping[str, object] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -108,7 +110,8 @@ class LoadedRun:
         """
         folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
         stored = _read_request(folder)
-        request = _change_request(stored, changes or {})
+        changes = changes or {}
+        request = _change_request(stored, changes)
         question = request.question
         evaluations = _with_required(folder.evaluations(), question)
         answer = decide_run(folder, evaluations, question)
@@ -121,6 +124,7 @@ class LoadedRun:
             decision=answer.decision,
             by_device=answer.by_device,
             own_question=_list_deciding(question) == _list_deciding(stored.question),
+            changes={name: value for name, value in changes.items() if value is not None},
             problems=tuple(Problem.list_in_seal(folder)),
         )
         early = loaded.too_early
