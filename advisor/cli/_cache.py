@@ -3,6 +3,7 @@
 ``_main.py`` registers the group. Without a command, the group itself shows the cache.
 """
 
+import shlex
 from dataclasses import asdict
 from typing import Annotated
 
@@ -93,4 +94,4 @@ def keep(
     future = "stay" if use.kept else "may go"
     typer.echo(f"{use.run}: {len(use.keys)} results {future}")
     if use.kept:
-        note("let them go with: advisor cache keep RUN --off")
+        note(f"let them go with: advisor cache keep {shlex.quote(run)} --off")

@@ -63,7 +63,7 @@ def require_reachable(address: str) -> None:
     if failed:
         raise UsageError(
             f"--log-to: {failed[0]}",
-            "check it, or log the run later: advisor report RUN --log-to PLACE",
+            "check it; or leave --log-to out, because advisor report also logs a run later",
         )
 
 

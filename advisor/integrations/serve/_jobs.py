@@ -7,6 +7,7 @@ whether it answered (``core/_errors.py``).
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -132,7 +133,8 @@ def zip_bundle(run: Path, folder: Path) -> Path:
         done = run_program(command, timeout_s=LIMIT_S, environment=make_environment())
     except TimedOut:
         raise StageError(
-            "the export took too long", "try it on the command line: advisor export"
+            "the export took too long",
+            f"try it on the command line: advisor export {shlex.quote(str(run))} --to bundle",
         ) from None
     if done.status != ExitCode.OK:
         reason = last_line(done.stderr) or "the export failed"

@@ -7,6 +7,7 @@ refused before a device or a cloud is asked, and nothing is sent without leave.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -60,7 +61,7 @@ def benchmark_device(
         _refuse_other_devices(names, accelerator, settings)
         return _benchmark_runtimes(models, names, threads, effort, tell)
     (device,) = names
-    _refuse_combination(device, accelerator, settings)
+    _refuse_combination(models, device, accelerator, settings)
     # An unknown effort is refused before a device or a cloud is asked for anything.
     effort_named(effort)
     known = load_known_devices(profiles)
@@ -159,14 +160,19 @@ def _benchmark_runtimes(
 
 
 def _refuse_combination(
-    device: str, accelerator: str, settings: ConnectionSettings | None
+    models: Sequence[str | Path],
+    device: str,
+    accelerator: str,
+    settings: ConnectionSettings | None,
 ) -> None:
     """Refuse a device, an accelerator and a connection that do not go together (UsageError)."""
+    profile = "advisor profile"
+    for model in models[:1]:
+        profile = f"{profile} {shlex.quote(str(model))}"
     if accelerator and accelerator not in KINDS:
         raise UsageError(
             f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
-            f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses"
-            " the others",
+            f"accelerators: {', '.join(KINDS)}; {profile} --accelerator NAME analyses the others",
         )
     if device not in ("", HOST) or _is_attached(settings, device):
         return
@@ -176,8 +182,8 @@ def _refuse_combination(
     if accelerator in ("npu", "tpu"):
         raise UsageError(
             f"advisor cannot measure the {accelerator} of this machine",
-            "--device predicts for devices that have one; advisor profile FILE --accelerator NAME"
-            " analyses a file",
+            f"--device predicts for devices that have one; {profile} --accelerator NAME analyses"
+            " a file",
         )
     if accelerator != "gpu":
         raise UsageError(

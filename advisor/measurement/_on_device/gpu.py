@@ -7,6 +7,7 @@ therefore written to a file and read.
 
 import math
 import re
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ from advisor.measurement._processes import call_json, read_model
 
 NO_GPU = (
     "LiteRT needs a Vulkan driver for the GPU; --device predicts for a device that has a GPU, and "
-    "advisor profile FILE --accelerator gpu computes what a GPU would run"
+    "advisor profile {file} --accelerator gpu computes what a GPU would run"
 )
 SOFTWARE = "a software renderer, which shows that the outputs are right but not how fast a GPU is"
 ALIKE = 0.05
@@ -76,7 +77,7 @@ def benchmark_on_gpu(
     # One file that fails says something about the file;
     # all of them say that there is no GPU to use.
     if all(row.failure for row in rows):
-        raise UsageError(rows[0].failure, NO_GPU)
+        raise UsageError(rows[0].failure, NO_GPU.format(file=shlex.quote(rows[0].model)))
     named = ", ".join(name for name in adapters if name)
     notes = (f"{named} is {SOFTWARE}",) if any(row.checked_only for row in rows) else ()
     return DeviceBenchmark(

@@ -73,4 +73,4 @@ def test_outputs_agree_with_the_cpus_and_no_speed_is_told(
 def test_without_a_gpu_there_is_one_clear_line(float_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VK_ICD_FILENAMES", os.devnull)
     caught = must_fail(UsageError, "LiteRT finds no GPU on this machine", benchmark_on_gpu, [float_model], "load")
-    assert "--accelerator gpu" in caught.hint
+    assert f"advisor profile {float_model} --accelerator gpu" in caught.hint
