@@ -176,8 +176,8 @@ def export(
     wanted = wanted or PLATFORMS
     wanted = (*wanted, WEB) if web else wanted
     folder = require_replaceable(Path(to), force)
-    key = None if sign is None else read_bytes(Path(sign), KEY_BYTES)
     stored = LoadedRun.load(run)
+    key = None if sign is None else _read_key(Path(sign))
     evaluation = choose_candidate(stored, pick)
     # Another row cannot change what was named.
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()
@@ -285,6 +285,14 @@ def _collect_contents(
         sha256 = hashlib.sha256(contents[name]).hexdigest()
         hashes += f"{sha256}  {name}\n"
     return {**contents, check.SUMS: hashes.encode()}
+
+
+def _read_key(path: Path) -> bytes:
+    """Return the content of a file with a key; a UsageError names the option."""
+    try:
+        return read_bytes(path, KEY_BYTES)
+    except UsageError as error:
+        raise UsageError(f"--sign: {error.message}", error.hint) from error
 
 
 def load_signer(key: bytes, file: str) -> Callable[[bytes], bytes]:
