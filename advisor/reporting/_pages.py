@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from advisor.core import (
     FLOAT,
@@ -139,7 +139,7 @@ def environment(package: str = "advisor.reporting") -> Environment:
         "drawn": DRAWN,
         "pick_figures": figures,
     }
-    environment.filters |= {"cell": cell, "figure": text.figure}
+    environment.filters |= {"cell": cell, "figure": text.figure, "keep_options": keep_options}
     # Other packages have templates of their own, and none of blocks.
     if package == __package__:
         macros = environment.get_template("blocks.html.j2").module
@@ -147,6 +147,17 @@ def environment(package: str = "advisor.reporting") -> Environment:
             name: getattr(macros, name) for name in ("draw", "photos", "picture", "table", "words")
         }
     return environment
+
+
+def keep_options(value: object) -> object:
+    """Return the text of an element in which no name of an option breaks at its hyphens.
+
+    A hyphen that does not break would be copied into the shell, so the style keeps the name.
+    """
+    if type(value) is not str:
+        return value
+    escaped = str(escape(text.keep_units(value)))
+    return trust_content(text.OPTION.sub(r'<span class="option">\g<0></span>', escaped))
 
 
 def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:

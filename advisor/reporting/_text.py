@@ -42,6 +42,9 @@ FIGURE_WITH_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|kB|MB|GB|GiB|points?)
 
 NO_BREAK = "\u00a0"
 
+OPTION = re.compile(r"(?<![^\s(])--[a-z][a-z0-9-]*")
+"""The name of an option in a sentence or a command."""
+
 NAME_LENGTH = 18  # Characters of a shortened name: one line below a photograph of the first screen
 
 

@@ -27,9 +27,10 @@ def with_plain_spaces(page: str) -> str:
     return page.replace("\u00a0", " ").replace("&nbsp;", " ")
 
 
-def test_a_figure_stays_beside_its_unit() -> None:
-    page = render_html(views.judged_view())
+def test_a_figure_stays_beside_its_unit_and_no_option_breaks() -> None:
+    page = render_html(replace(views.infeasible_view(), next_command="advisor report <one> --size-budget 9MB"))
     assert re.search(r"\d\u00a0%", page)
+    assert 'advisor report &lt;one&gt; <span class="option">--size-budget</span> 9MB</code>' in page
 
 
 def embedded(page: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@
   const kinds = [...new Set([...data.bars, ...data.points].map((row) => `${row.type} · ${row.where}`))];
   const kind = (row) => `${row.type} · ${row.where}`;
   const colour = (name) => (scheme.matches ? DARK : LIGHT)[kinds.indexOf(name) % LIGHT.length];
-  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
   const hover = (row) => [`step ${row.step}: ${row.type} (${row.where})`, row.kernel, row.output,
     `${row.us.toFixed(1)} us, ${percent(row.share)}`].filter(Boolean).map(escapeMarkup).join("<br>");
 

@@ -117,7 +117,7 @@
     return [`<b>${escapeMarkup(row.card)} ${escapeMarkup(row.variant)}</b>`,
       `${escapeMarkup(row.family)} · ${plural(row.threads, "thread")} · ${escapeMarkup(row.device)} · ` +
       `${escapeMarkup(row.training)} · ${escapeMarkup(row.licence)}`,
-      ...(row.budget_probability === undefined ? [] : [`${(100 * row.budget_probability).toFixed(0)} % sure to meet the budget`]),
+      ...(row.budget_probability === undefined ? [] : [`${(100 * row.budget_probability).toFixed(0)}\u00a0% sure to meet the budget`]),
       ...[ACCURACY, HELD_OUT, LATENCY, P90, SIZE, MEMORY, DROP].map(line).filter(Boolean), roles.join(", ")].join("<br>");
   }
 
@@ -224,7 +224,7 @@
     const note = limit === null ? [] : [{x, y: 1, yref: "paper", xanchor: ends && 2 * x > ends[0] + ends[1] ? "right" : "left",
       yanchor: "bottom", text: `budget ${number(limit)} ${unit}`, showarrow: false, font: {color: look.warn, size: 12}}];
     if (under) note.push({x: 0, xref: "paper", xanchor: "left", y: 0, yref: "paper", yanchor: "bottom", showarrow: false,
-      text: `▼ ${plural(under, "candidate")} below ${number(least)} %`, font: {color: look.soft, size: 12}});
+      text: `▼ ${plural(under, "candidate")} below ${number(least)}\u00a0%`, font: {color: look.soft, size: 12}});
     return {
       autosize: true, margin: {l: 54, r: 16, t: 26, b: 48}, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: {family: "system-ui, sans-serif", size: 12, color: look.soft}, hovermode: "closest",
@@ -418,7 +418,7 @@
     if (a === b) return "equal";
     if (!(a > 0) || !(b > 0)) return `${b > a ? "+" : "−"}${number(Math.abs(b - a))}`;
     const percent = 100 * (b / a - 1);
-    return Math.abs(percent) < 100 ? `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(0)} %` : `${(b / a).toFixed(1)} ×`;
+    return Math.abs(percent) < 100 ? `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(0)}\u00a0%` : `${(b / a).toFixed(1)} ×`;
   }
 
   function extraLine(body, pair, title, position, unit) {

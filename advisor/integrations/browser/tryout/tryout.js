@@ -50,7 +50,7 @@ function showBeside() {
     const said = saidBy(result);
     words.add(said.words);
     const share = result.answer ? '' : `${facts.labels[said.first]} ${percent(result.found[said.first])}, `;
-    const item = line(facts.name, facts.picked, said.words, `${share}${result.took_ms.toFixed(1)} ms, ${facts.shown_size}`);
+    const item = line(facts.name, facts.picked, said.words, `${share}${result.took_ms.toFixed(1)}\u00a0ms, ${facts.shown_size}`);
     if (result.layer && state.answers.length > 1) item.append(drawing(answering, place));
     return item;
   });

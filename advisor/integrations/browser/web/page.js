@@ -101,7 +101,7 @@ function drawLayer(layer, width, height) {
 }
 
 const least = (place) => facts.least_of[place] ?? facts.threshold ?? 0;
-const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}\u00a0%`;
 
 function row(label, share, enough, colour) {
   const item = document.createElement('li');
@@ -142,7 +142,7 @@ function show(result) {
   )));
   const flagged = Object.entries(facts.may_show).filter(([place, score]) => found[place] >= score);
   part('flags').textContent = flagged.length ? `May show: ${flagged.map(([place]) => facts.labels[place]).join(', ')}` : '';
-  part('took').textContent = `${took_ms.toFixed(took_ms < 10 ? 1 : 0)} ms in this browser`;
+  part('took').textContent = `${took_ms.toFixed(took_ms < 10 ? 1 : 0)}\u00a0ms in this browser`;
   part('result').dataset.probabilities = JSON.stringify(found);
   part('result').dataset.count = 1 + Number(part('result').dataset.count ?? 0);
   part('result').hidden = false;

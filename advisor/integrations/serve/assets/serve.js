@@ -32,7 +32,7 @@ async function send(drop, file) {
   shown.src = URL.createObjectURL(file);
   shown.hidden = false;
   if (file.size > Number(drop.dataset.most)) {
-    answers.textContent = `The file is larger than ${Math.round(drop.dataset.most / 1e6)} MB: give a smaller one.`;
+    answers.textContent = `The file is larger than ${Math.round(drop.dataset.most / 1e6)}\u00a0MB: give a smaller one.`;
     return;
   }
   answers.textContent = "Asking the files …";
