@@ -73,8 +73,13 @@ def _list_device_columns() -> tuple[blocks.TableColumn[DeviceProfile], ...]:
     )
 
 
-def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> None:
-    """Print the devices, ``by_kind`` in one table each, and their number."""
+def print_devices(
+    profiles: Sequence[DeviceProfile], by_kind: bool = False, are_all: bool = True
+) -> None:
+    """Print the devices, ``by_kind`` in one table each, and their number.
+
+    If they ``are_all``, the last line says how to see fewer.
+    """
     if not profiles:
         typer.echo("no device passes these filters")
         return
@@ -85,7 +90,8 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
     # The measurements of all that are shown, which the filters have chosen.
     count_known = sum(map(listing.count_measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {count_known:,} measurements of models on them"
-    typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")
+    fewer = "; fewer: --filter kind=phone" if are_all else ""
+    typer.echo(f"{count}; details: advisor devices show NAME{fewer}")
 
 
 def print_device(profile: DeviceProfile) -> None:

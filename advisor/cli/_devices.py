@@ -84,7 +84,7 @@ def list_devices(
     if as_json:
         print_document(devices=list(map(listing.row_json, rows)))
     else:
-        print_devices(rows, by_kind=not sort)
+        print_devices(rows, by_kind=not sort, are_all=not only)
 
 
 @devices_app.command("show", short_help="Show one device with its sources.")

@@ -12,8 +12,10 @@ from advisor.core import (
     HOST,
     ROBUST,
     Evaluation,
+    Interval,
     Limits,
     Provenance,
+    plural,
     show_ms,
     show_probability,
     units,
@@ -157,6 +159,8 @@ def _judge_compression(evaluation: Evaluation) -> Risk:
         return Risk(
             "Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured."
         )
+    if drop.n and drop.low == drop.high == 0.0:
+        return _judge_equal_answers(recipe, drop.n)
     worst = drop.high if drop.high is not None else drop.value
     level = Level.LOW if drop.value <= SMALL_DROP and worst <= LARGE_DROP else Level.SOME
     if drop.value > LARGE_DROP:
@@ -172,6 +176,17 @@ def _judge_compression(evaluation: Evaluation) -> Risk:
             f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against"
             " float32 on validation."
         )
+    return Risk("Compression", level, sentence)
+
+
+def _judge_equal_answers(recipe: str, images: int) -> Risk:
+    """Return the risk of a form that is right on the same images as float32."""
+    unseen = 100 * Interval.wilson(0, images).high
+    level = Level.LOW if unseen <= LARGE_DROP else Level.SOME
+    sentence = (
+        f"{recipe} and float32 are right on the same of {plural(images, 'validation image')}, so a"
+        f" loss of up to {unseen:.1f} points (95 %) may be there unseen."
+    )
     return Risk("Compression", level, sentence)
 
 

@@ -8,10 +8,10 @@ files change together: the script expects these names, in this order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from advisor.core import Evaluation, Quantity, TimingFacts, plural
+from advisor.core import FLOAT, Evaluation, Quantity, TimingFacts, plural
 from advisor.reporting import _phrases as phrases
 from advisor.reporting._view import RunView
 
@@ -36,10 +36,11 @@ def list_facets(view: RunView) -> list[dict[str, Any]]:
     """Return the filters with at least two values:
     their field, their title, and each value with its label.
     """
-    licences = _map_licences(view)
+    begun = [row for row in view.evaluations if row.was_begun]
+    licences = _map_licences(begun)
     choices: list[tuple[str, str, list[Any]]] = []
     for field, title, read_value in _FACETS:
-        choices.append((field, title, list(map(read_value, view.evaluations))))
+        choices.append((field, title, list(map(read_value, begun))))
     filters: list[dict[str, Any]] = []
     for field, title, values in (*choices, ("licence", "Licence", list(licences.values()))):
         labels = []
@@ -52,10 +53,10 @@ def list_facets(view: RunView) -> list[dict[str, Any]]:
     return [facet for facet in filters if len(facet["options"]) > 1]
 
 
-def _map_licences(view: RunView) -> dict[str, str]:
+def _map_licences(rows: Sequence[Evaluation]) -> dict[str, str]:
     """Return the licence of each card, from any of its evaluations."""
     licences: dict[str, str] = {}
-    for evaluation in view.evaluations:
+    for evaluation in rows:
         card = evaluation.configuration.card
         licences[card] = evaluation.card_facts.licence or licences.get(card, "not stated")
     return licences
@@ -70,7 +71,8 @@ def _list_distinct(values: Sequence[Any]) -> list[Any]:
 def make_payload(view: RunView) -> dict[str, object]:
     """Return the data of the page's script, plain JSON values."""
     rows = phrases.rank_begun(view)
-    licences = _map_licences(view)
+    begun = [row for row in view.evaluations if row.was_begun]
+    licences = _map_licences(begun)
     limits = view.limits
     sources: dict[str, int] = {}
     positions = {row.configuration.key: index for index, row in enumerate(rows)}
@@ -86,10 +88,8 @@ def make_payload(view: RunView) -> dict[str, object]:
         "quantities": QUANTITIES,
         "metric": view.task.heading,
         "sources": list(sources),
-        "families": _list_distinct([row.family for row in view.evaluations]),
-        "compressions": _list_distinct(
-            [row.configuration.compression for row in view.evaluations]
-        ),
+        "families": _list_distinct([row.family for row in begun]),
+        "compressions": _list_distinct([row.configuration.compression for row in begun]),
         "budget": {
             "latency": limits.latency_ms,
             "size": limits.size_bytes,
@@ -101,6 +101,16 @@ def make_payload(view: RunView) -> dict[str, object]:
         },
         "compare": [positions[key] for key in first if key in positions],
     }
+
+
+def _list_quantities(evaluation: Evaluation) -> Iterator[Quantity | None]:
+    """Yield the figures of an evaluation in the order of :data:`QUANTITIES`.
+
+    A float32 file is what the others are compared with, so nobody measured what it loses.
+    """
+    for name in QUANTITIES:
+        is_reference = name == "drop" and evaluation.configuration.compression == FLOAT
+        yield None if is_reference else getattr(evaluation, name)
 
 
 def _describe_row(
@@ -131,7 +141,7 @@ def _describe_row(
         # A flag that does not hold is left out: thousands of rows would repeat it.
         **{name: True for name, value in flags.items() if value},
         **({} if probability is None else {"budget_probability": _round_digits(probability)}),
-        "q": [_list_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
+        "q": [_list_numbers(quantity, sources) for quantity in _list_quantities(evaluation)],
         # What hover and comparison show besides, in the order that the script expects.
         "x": [
             timing.load_ms,

@@ -136,8 +136,13 @@ def share(interval: Interval) -> str:
 
 
 def interval(quantity: Quantity | None, digits: int = 1) -> str:
-    """Format the interval's ends as ``84.2-91.5`` (with an en dash), empty where there is none."""
+    """Format the interval's ends as ``84.2-91.5`` (with an en dash), empty where there is none.
+
+    Drawing again what was equal on each image shows no spread, which is no certainty.
+    """
     if quantity is None or quantity.low is None or quantity.high is None:
+        return ""
+    if quantity.low == quantity.high:
         return ""
     # A dash before a minus is hard to read.
     separator = " to " if quantity.low < 0 else DASH

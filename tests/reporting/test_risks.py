@@ -60,6 +60,10 @@ def test_what_compression_costs_or_gains(drop: float, level: Level) -> None:
     assert level_of("Compression", evaluation("one"))[0] is Level.LOW  # float32 loses nothing
     row = replace(evaluation("one", "int8"), drop=Quantity(-1.7, "points", Provenance.MEASURED, -5.0, 0.0))
     assert "gains 1.7 points (95 %: 0.0–5.0)" in level_of("Compression", row)[1]
+    for images, expected in ((60, (Level.SOME, "up to 6.0 points")), (400, (Level.LOW, "up to 1.0 points"))):
+        equal = replace(row, drop=Quantity(0.0, "points", Provenance.MEASURED, 0.0, 0.0, 0.95, images))
+        risk = level_of("Compression", equal)
+        assert (risk[0], expected[1] in risk[1]) == (expected[0], True)
 
 
 def test_capture_conditions_name_the_worst() -> None:

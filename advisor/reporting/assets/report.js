@@ -107,7 +107,7 @@
     const line = (quantity) => {
       const entry = row.q[quantity];
       if (!entry) return "";
-      const ends = entry[1] !== null && entry[2] !== null ?
+      const ends = entry[1] !== entry[2] && entry[1] !== null && entry[2] !== null ?
         ` (${(entry[1] / scale(quantity)).toPrecision(3)} to ${(entry[2] / scale(quantity)).toPrecision(3)})` : "";
       const origin = escapeMarkup(data.sources[entry[3]]).slice(0, 60);
       return `${TITLE[quantity]}: <b>${shownAs(row, quantity)} ${UNIT[quantity]}</b>${ends} · ${origin}`;
@@ -386,9 +386,10 @@
       const entry = row.q[quantity];
       if (!entry) continue;
       const note = document.createElement("small");
-      const ends = entry[1] === null || entry[2] === null ? "" :
+      const ends = entry[1] === entry[2] || entry[1] === null || entry[2] === null ? "" :
         `${number(entry[1] / scale(quantity))} to ${number(entry[2] / scale(quantity))}, `;
-      note.textContent = `${ends}${data.sources[entry[3]]}`;
+      // A name of an option stays whole: a line may break after a hyphen.
+      note.textContent = `${ends}${data.sources[entry[3]]}`.replace(/--(?=[a-z])/g, "-\u2060-\u2060");
       made.append(note);
     }
     if (pair.length === 2) difference(line, pair, quantity);
