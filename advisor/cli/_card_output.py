@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ RICH_ROWS = 300
 """Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a
 row.
 """
+
+MADE_ROOM = ("int8 %", "params M", "MACs M")
+"""Columns that only a wide terminal shows beside a latency."""
 
 CARD_LATENCY = blocks.TableColumn[listing.CardRow](
     "latency", lambda row: show_latency(row.latency) if row.latency else "", left=True, whole=True
@@ -79,8 +83,14 @@ def print_cards(rows: Sequence[CardRow]) -> None:
     timed = any(row.latency for row in rows)
     columns = []
     for column in _list_card_columns():
-        if timed or column is not CARD_LATENCY:
+        if not timed and column is not CARD_LATENCY:
             columns.append(column)
+        elif timed:
+            # A latency with its interval takes the place of three figures on a narrow terminal,
+            # and long names are folded there.
+            width = blocks.WIDE if column.title in MADE_ROOM else column.width
+            whole = column is CARD_LATENCY
+            columns.append(replace(column, width=width, whole=whole))
     shown = blocks.table_of(columns, rows)
     if len(rows) <= RICH_ROWS:
         blocks.show([shown])
@@ -260,8 +270,10 @@ def _strip_addresses(reason: str) -> str:
     return "; ".join(dict.fromkeys(causes))
 
 
-def print_added_card(added: ImportedModel) -> None:
-    """Print the new card, its answers on photographs, and the next command."""
+def print_added_card(added: ImportedModel, images: str | None = None) -> None:
+    """Print the new card, its answers on photographs, and the next command,
+    with the ``images`` that the user has named.
+    """
     card = added.card
     typer.echo(
         f"{card.name}: input {card.input_size} x {card.input_size}, {card.classes} classes, "
@@ -280,9 +292,10 @@ def print_added_card(added: ImportedModel) -> None:
     named = ""
     if added.catalogue != user_catalogue_file():
         named = f" --catalog {shlex.quote(str(added.catalogue))}"
-    typer.echo(
-        f"next: advisor search --budget 50ms{files.search_options} --candidates {card.name}{named}"
-    )
+    options = files.search_options
+    if images:
+        options = f"{options.partition(' --data ')[0]} --data {shlex.quote(images)}"
+    typer.echo(f"next: advisor search --budget 50ms{options} --candidates {card.name}{named}")
 
 
 def _describe_conversion(conversion: Conversion) -> str:

@@ -269,7 +269,7 @@ def add_card(
     if warning:
         typer.echo(visible(f"warning: {warning}"), err=True)
     if not asked.as_json:
-        print_added_card(added)
+        print_added_card(added, asked.data)
     judged = None
     if asked.data:
         with progress("measuring the accuracy") as tell:

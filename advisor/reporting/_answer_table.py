@@ -345,9 +345,9 @@ def _explain_holdout(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     part = "validation"
     if view.request.question.robust:
         part = "validation under capture conditions"
+    order = f"below the pick, ranked by {view.metric} on {part}; " if len(rows) > 1 else ""
     lines = [
-        f"below the pick, ranked by {view.metric} on {part}; finalists ran once on the hold-out:"
-        " expect that figure on images like these",
+        f"{order}finalists ran once on the hold-out: expect that figure on images like these",
         *_list_parts(rows),
     ]
     missing = [row.configuration.key for row in rows if not row.holdout_accuracy]

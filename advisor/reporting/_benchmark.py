@@ -28,6 +28,9 @@ from advisor.reporting._blocks import WIDE, Block, Cell, Labelled, Span, TableCo
 from advisor.reporting._profile import delegation_lines
 from advisor.reporting._text import figure, span
 
+LOADS = 100
+"""Terminal width from which the times of a device's first runs are shown."""
+
 LOOKS = {Verdict.STABLE: "good", Verdict.UNSTABLE: "warn", Verdict.CONTENDED: "strong warn"}
 DEVICE_LOOKS = {
     "failed": "strong bad",
@@ -233,9 +236,9 @@ def _list_device_columns() -> tuple[TableColumn[DeviceRow], ...]:
         TableColumn("file", _name_file, left=True),
         TableColumn("thr.", lambda row: row.threads or None),
         TableColumn("ms", lambda row: row.latency.value if row.latency else None),
-        TableColumn("interval ms", _show_ends),
-        TableColumn("first ms", lambda row: row.first_ms),
-        TableColumn("load ms", lambda row: row.load_ms),
+        TableColumn("interval ms", _show_ends, whole=True),
+        TableColumn("first ms", lambda row: row.first_ms, width=LOADS),
+        TableColumn("load ms", lambda row: row.load_ms, width=LOADS),
         TableColumn("memory MB", lambda row: _to_megabytes(row.memory_bytes)),
         TableColumn("arena MB", lambda row: row.arena_bytes / 1e6),
         TableColumn("", _show_status, left=True),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 from advisor.core import show_bytes
 from advisor.reporting._blocks import Labelled, TableColumn, show, table_of
+from advisor.reporting._view import make_typed_path
 from advisor.store import CacheContents, CacheShare
 
 
@@ -24,12 +26,17 @@ def _list_kind_columns() -> tuple[TableColumn[CacheShare], ...]:
 def _list_run_columns() -> tuple[TableColumn[CacheShare], ...]:
     """Return the columns of the runs that use results."""
     return (
-        TableColumn[CacheShare]("run", lambda share: share.name, left=True, whole=True),
-        TableColumn[CacheShare]("state", lambda share: share.state, left=True),
-        TableColumn[CacheShare]("uses", lambda share: show_bytes(share.size_bytes)),
-        TableColumn[CacheShare]("alone", lambda share: show_bytes(share.alone_bytes)),
-        TableColumn[CacheShare]("last used", lambda share: share.last_used, left=True),
+        TableColumn[CacheShare]("run", _type_run, left=True),
+        TableColumn[CacheShare]("state", lambda share: share.state, left=True, whole=True),
+        TableColumn[CacheShare]("uses", lambda share: show_bytes(share.size_bytes), whole=True),
+        TableColumn[CacheShare]("alone", lambda share: show_bytes(share.alone_bytes), whole=True),
+        TableColumn[CacheShare]("last used", lambda share: share.last_used, left=True, whole=True),
     )
+
+
+def _type_run(share: CacheShare) -> str:
+    """Return the folder of a run as the user would type it, so that it leaves room for figures."""
+    return make_typed_path(Path(share.name))
 
 
 def print_cache(contents: CacheContents) -> None:

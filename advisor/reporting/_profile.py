@@ -255,9 +255,13 @@ def _describe_quality(profile: Profile) -> str:
     """Return how reliable the figures are."""
     low, high = GOOD_COVERAGE
     good = "" if low <= profile.coverage <= high else f" (good is {low:.0%} to {high:.0%})"
+    # Noise may make the inferences with the profiler the faster ones.
+    slower = "no more than noise"
+    if profile.overhead > 0:
+        slower = f"{profile.overhead:.1%}"
     return (
-        f"the operators make up {profile.coverage:.1%} of the time{good}; the profiler slows an"
-        f" inference by {profile.overhead:+.1%}; {plural(profile.runs, 'inference')},"
+        f"the operators make up {profile.coverage:.1%} of the time{good}; the profiler slows"
+        f" an inference by {slower}; {plural(profile.runs, 'inference')},"
         f" {profile.rejected_runs} disturbed ones excluded"
     )
 

@@ -61,6 +61,9 @@ from advisor.store import (
 )
 from advisor.version import __version__
 
+LONGEST_WHOLE = 40
+"""Characters of the longest name of a run that the list keeps on one line."""
+
 ANSWER = "recommendation.json"
 MANIFEST = "manifest.json"
 REPORT = "report.html"
@@ -81,7 +84,8 @@ _ADVICE = re.compile(r"Ship|.*?:")
 
 _COLUMNS = (
     TableColumn[Any]("run", left=True, whole=True),
-    *columns("state", "pick", "accuracy", left=("state", "pick")),
+    TableColumn[Any]("state", left=True, whole=True),
+    *columns("pick", "accuracy", left=("pick",)),
     TableColumn[Any]("of", left=True, width=140),
     TableColumn[Any]("latency", width=100),
     TableColumn[Any]("on", left=True, width=140),
@@ -119,8 +123,11 @@ def make_run_rows() -> Rows[RunRow]:
 def print_runs(rows: Sequence[RunRow]) -> None:
     """Write a table of runs to standard output; those without a pick say why."""
     cells = list(map(_list_cells, rows))
-    shown = [DataTable(_COLUMNS, cells)] if rows else [Paragraph("There are no runs.")]
-    show(shown)
+    run, *others = _COLUMNS
+    # A re-evaluation has a long name, which would leave no room for its pick.
+    is_short = max((len(row.name) for row in rows), default=0) <= LONGEST_WHOLE
+    table = DataTable((replace(run, whole=is_short), *others), cells)
+    show([table] if rows else [Paragraph("There are no runs.")])
 
 
 def _list_cells(row: RunRow) -> tuple[str, ...]:
