@@ -143,6 +143,9 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
         less = f"{points:.1f} points less accurate, and "
     if int8.variant not in {tie.variant for tie in view.decision.ties}:
         return f"is {less}not tied with the most accurate file"
+    unjudged = view.decision.unjudged
+    if unjudged is not None and unjudged.variant == int8.variant:
+        return "would be the pick, but it did not run on the hold-out"
     if pick.is_noticeably_faster_than(int8):
         return f"takes {show_ms(int8.latency_ms)} in place of {show_ms(pick.latency_ms)}"
     if less:

@@ -61,7 +61,7 @@ from advisor.store import (
 )
 from advisor.version import __version__
 
-LONGEST_WHOLE = 40
+LONGEST_WHOLE = 46
 """Characters of the longest name of a run that the list keeps on one line."""
 
 ANSWER = "recommendation.json"

@@ -41,7 +41,7 @@ def test_the_cache_is_shown_by_kind_and_by_run(advisor: Advisor, run: Path) -> N
     said = advisor("cache").out
     assert "5.0 MB of" in said
     rows = [line.split()[0] for line in said.splitlines() if " MB " in line]
-    assert rows == ["Cache:", "features", "head", "weights", str(run)]
+    assert rows == ["Cache:", "features", "head", "weights", "runs/one"]
     (row,) = json.loads(advisor("cache", "--json").out)["runs"]
     assert (row["run"], row["entries"], row["alone_bytes"] // 1_000_000) == (str(run), 1, 2)
 

@@ -61,8 +61,7 @@ def test_what_compression_costs_or_gains(drop: float, level: Level) -> None:
     row = replace(evaluation("one", "int8"), drop=Quantity(-1.7, "points", Provenance.MEASURED, -5.0, 0.0))
     assert "gains 1.7 points (95 %: 0.0–5.0)" in level_of("Compression", row)[1]
     for images, expected in ((60, (Level.SOME, "up to 6.0 points")), (400, (Level.LOW, "up to 1.0 points"))):
-        equal = replace(row, drop=Quantity(0.0, "points", Provenance.MEASURED, 0.0, 0.0, 0.95, images))
-        risk = level_of("Compression", equal)
+        risk = level_of("Compression", replace(row, drop=replace(row.drop, value=0.0, low=0.0, high=0.0, n=images)))
         assert (risk[0], expected[1] in risk[1]) == (expected[0], True)
 
 
