@@ -213,7 +213,8 @@ def _cold(draws: int) -> Part:
     """Return what machines say that chose nothing, and what the profiles' own say, each hidden with all its rows."""
     del draws
     table = _table()
-    return {"cold": cold.judge(table, cold.list_machines(table), read_calibration(find_shipped_profiles()))}
+    machines = [*cold.list_machines(table), *cold.list_phones(table)]
+    return {"cold": cold.judge(table, machines, read_calibration(find_shipped_profiles()))}
 
 
 def _gpu(draws: int) -> Part:

@@ -1,20 +1,24 @@
 """Predict CPUs and GPUs before and after a few measurements on them, judged by machines that chose nothing.
 
 Each machine is hidden with all its rows, and with those of every device of its silicon. The machines of
-:data:`_JUDGES` chose no constant; the others of the profiles did, so their figures are apart.
+:data:`_JUDGES` and of :data:`_PHONES` chose no constant; the others of the profiles did, so their figures are apart.
 """
 
+import csv
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from advisor.devices import DeviceProfile, DeviceTarget
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.calibration import SUPPORT, Calibration, regime_of
 from advisor.devices._latency.model import estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import posterior_of
-from advisor.devices._latency.table import Column, LatencyTable, is_x86, runtime_family
+from advisor.devices._latency.table import XNNPACK, Column, LatencyTable, column_of, is_x86, runtime_family
+from advisor.devices._profiles.socs import clusters_of
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import fold_of, hide
 
@@ -22,12 +26,16 @@ ANCHORS = (0, 3, 5)
 DRAWS = 4
 LEVEL = 0.8
 NOTHING = np.array([], dtype=np.intp)
-_LEAST = 4
+_LEAST = 4  # Networks to judge by after a measurement
+_LEAST_COLD = 3  # The same before any
 
 _JUDGES = ("amd-epyc-9004", "galaxy-s25", "intel-xeon-3000mhz", "jetson-agx-orin", "odroid-n2-plus")
 """Devices whose rows of TensorFlow Lite and LiteRT on the CPU chose nothing."""
 
 _JUDGING_SOURCE = "-netspresso"  # End of the names of further targets that chose nothing: Raspberry Pi 4 and Zero 2 W
+_PHONES = Path(__file__).resolve().parents[1] / "device_sources" / "phones_xnnpack.csv"
+"""Latencies of phones that are in no profile and in no fit."""
+
 _TITLES = {"xnnpack": "XNNPACK", "ruy": "ruy"}
 
 
@@ -55,6 +63,28 @@ def list_machines(table: LatencyTable) -> list[Machine]:
         models = np.flatnonzero(measured)
         machines.append(Machine(group, column, models, table.values[index, models]))
     return machines
+
+
+def list_phones(table: LatencyTable) -> list[Machine]:
+    """Return the targets of the phones that are in no profile (:data:`_PHONES`)."""
+    cells: dict[Column, dict[str, float]] = defaultdict(dict)
+    with _PHONES.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            cells[_column_of_phone(row)][row["model"]] = float(np.log(float(row["latency_ms"])))
+    machines = []
+    for column, latencies in cells.items():
+        models = np.array([table.models.index(model) for model in latencies], dtype=np.intp)
+        group = f"{column.device}, {_TITLES[column.kernels]} (in no profile)"
+        machines.append(Machine(group, column, models, np.array(list(latencies.values()))))
+    return machines
+
+
+def _column_of_phone(row: dict[str, str]) -> Column:
+    threads = int(row["threads"])
+    target = DeviceTarget(f"litert-cpu-x{threads}", "ai-edge-litert", "cpu", threads, kernels=XNNPACK)
+    cores = clusters_of(row["cores"])
+    profile = DeviceProfile(row["device"], row["device"], "phone", row["soc"], (target,), target.name, cores=cores)
+    return column_of(profile, target, row["precision"])
 
 
 def list_gpus(table: LatencyTable) -> list[Machine]:
@@ -99,7 +129,8 @@ def judge(table: LatencyTable, machines: Sequence[Machine], calibration: Calibra
         base = bases[column.silicon]
         generator = np.random.default_rng(fold_of(repr(column), 2**32))
         for count in ANCHORS:
-            if len(machine.models) < count + _LEAST:
+            least = count + _LEAST if count else _LEAST_COLD
+            if len(machine.models) < least:
                 continue
             for _ in range(DRAWS if count else 1):
                 chosen = np.sort(generator.choice(len(machine.models), count, replace=False))

@@ -223,11 +223,12 @@ def _cold(found: Sequence[Mapping[str, Any]]) -> str:
     return f"""## CPUs before anything was measured
 
 Each machine is hidden with all its rows and those of all devices of its silicon; the rows of the others stay. Those
-named `profiles` chose the constants of the method, the others chose nothing. NetsPresso does not state the threads of
-its Raspberry Pi boards; four fit, because ResNet-50 is faster than the peak of one core. Nothing or a few random
-networks are measured. Ends apart: upper through lower end, in the median. Nearest machine: of the same build and form
-by peak, times the ratio of the peaks; it predicts only networks that were measured on it, and "ours there" is our error
-on the same ones.
+named `profiles` chose the constants of the method, the others chose nothing. Two phones are in no profile: a Pixel 4
+and an OPPO Reno3 on one thread and on four (tensorflow/tensorflow, pull request 36749). NetsPresso does not state the
+threads of its Raspberry Pi boards; four fit, because ResNet-50 is faster than the peak of one core. Nothing or a few
+random networks are measured. Ends apart: upper through lower end, in the median. Nearest machine: of the same build and
+form by peak, times the ratio of the peaks; it predicts only networks that were measured on it, and "ours there" is our
+error on the same ones.
 
 {_table(header, lines)}"""
 

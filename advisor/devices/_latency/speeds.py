@@ -21,8 +21,15 @@ that the memory moves for one core.
 
 Its kernels compute four to six rows at once (``mr`` in google/XNNPACK, src/gemm-config.c) and do
 not divide the weights into blocks for the caches. So they read the weights again and again, and
-caches serve a part of these reads. Chosen on detectors that five Raspberry Pi boards ran on one to
-four threads, which are in no profile ("Boards by threads", ``docs/studies/latency.md``).
+caches serve a part of these reads. Chosen for rates (:func:`find_rates`) on detectors that five
+Raspberry Pi boards ran on one to four threads, which are in no profile ("Boards by threads",
+``docs/studies/latency.md``).
+"""
+
+_PROCESS_MACS_PER_BYTE = 5.0
+"""The same where targets of all builds are compared (:func:`locate_cpus`). Chosen by eleven
+machines, without those that judge ("The memory constant of the process",
+``docs/studies/latency.md``).
 """
 
 _OVERLAP = 1.5
@@ -56,7 +63,7 @@ def locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Floats
     figures = _find_bandwidths(cpus)
     if figures.any():
         limited = np.array(list(map(is_limited, cpus)))
-        fed = _limit_arithmetic(cpus, speeds[:, 0], figures)
+        fed = _limit_arithmetic(cpus, speeds[:, 0], figures, _PROCESS_MACS_PER_BYTE)
         speeds[:, 0] = np.where(limited, fed, speeds[:, 0])
     features = np.column_stack([speeds, figures])
     centre = features[:-1].mean(axis=0)
@@ -76,7 +83,7 @@ def find_rates(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
     a_clock = np.exp(speeds[:, 0] - speeds[:, 1])
     wide = a_clock >= _VECTOR_MACS - 0.5
     cores = speeds[:, 0] + np.where(wide, speeds[:, 3], 0.0) * np.log(_IN_ORDER)
-    rates = _limit_arithmetic(cpus, cores, _find_bandwidths(cpus))
+    rates = _limit_arithmetic(cpus, cores, _find_bandwidths(cpus), _MACS_PER_BYTE)
     return rates[:-1], float(rates[-1])
 
 
@@ -98,7 +105,9 @@ def _find_bandwidths(cpus: Sequence[Column]) -> Floats:
     return np.where(stated, figures, design @ trend)
 
 
-def _limit_arithmetic(cpus: Sequence[Column], arithmetic: Floats, bandwidths: Floats) -> Floats:
+def _limit_arithmetic(
+    cpus: Sequence[Column], arithmetic: Floats, bandwidths: Floats, macs_per_byte: float
+) -> Floats:
     """Return the log arithmetic (cpus,) that the memory of each CPU can feed;
     ``bandwidths`` (cpus,) are logs of GB/s.
 
@@ -106,7 +115,7 @@ def _limit_arithmetic(cpus: Sequence[Column], arithmetic: Floats, bandwidths: Fl
     bytes, too. The times of arithmetic and memory overlap in part (:data:`_OVERLAP`).
     """
     shares = np.array([cpu.memory_share for cpu in cpus])
-    roof = bandwidths + np.log(shares * _MACS_PER_BYTE)
+    roof = bandwidths + np.log(shares * macs_per_byte)
     fed: Floats = -np.logaddexp(-_OVERLAP * arithmetic, -_OVERLAP * roof) / _OVERLAP
     return fed
 
