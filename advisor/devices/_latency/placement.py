@@ -78,6 +78,8 @@ _LOCAL_NOISE = 0.2
 what is left: of a generation, and of a target alone.
 """
 
+_ENOUGH_NETWORKS = 3  # Measured in another form of a target; fewer tell nothing of its level
+
 _INFLUENCE = 0.02  # Least weight of a target whose measured networks count as measured at a place
 
 
@@ -119,6 +121,29 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> Place:
     combination[similar] = 1 / max(len(similar), 1)
     spread = float(base.smooth[similar].mean(axis=1).std()) * _UNKNOWN_FACTOR
     return Place(combination, 0.0, spread)
+
+
+def measure_other_form(base: Base, column: Column, candidates: Indices) -> float:
+    """Return how much slower (log) than its place a target is in the form
+    in which it was measured; 0 if it was measured in none.
+
+    On x86, floats and 8-bit integers err alike: what a virtual machine gets of its processor holds
+    for both. On Arm they do not, so this is 0 there. With several forms, the mean counts.
+    """
+    if column.kind != "cpu" or not is_x86(column):
+        return 0.0
+    table = base.table
+    gaps = []
+    for index in candidates:
+        other = table.columns[index]
+        same = (other.device, other.target) == (column.device, column.target)
+        measured = ~np.isnan(table.values[index])
+        if not same or other.precision == column.precision or measured.sum() < _ENOUGH_NETWORKS:
+            continue
+        place = weigh_targets(base, other, np.setdiff1d(candidates, [index]))
+        expected = place.weights @ base.filled[:, measured] + place.shift
+        gaps.append(float(np.mean(table.values[index, measured] - expected)))
+    return float(np.mean(gaps)) if gaps else 0.0
 
 
 def is_beyond(base: Base, column: Column, candidates: Indices) -> bool:

@@ -17,7 +17,12 @@ from advisor.devices._latency.agreement import choose_agreeing, student_density
 from advisor.devices._latency.base import LEVEL_VARIANCE, Base, Indices
 from advisor.devices._latency.contrasts import COUNTS, Contrasts
 from advisor.devices._latency.model_space import Floats, invert_matrix
-from advisor.devices._latency.placement import is_beyond, weigh_targets, with_place
+from advisor.devices._latency.placement import (
+    is_beyond,
+    measure_other_form,
+    weigh_targets,
+    with_place,
+)
 from advisor.devices._latency.releases import release_deviation, with_releases
 from advisor.devices._latency.table import Column, comparable_builds, find_likeness, other_release
 
@@ -294,7 +299,7 @@ def _place_unmeasured(
     else:
         place = weigh_targets(base, column, candidates)
         combination = place.weights
-        shift = place.shift
+        shift = place.shift + measure_other_form(base, column, candidates)
         unknown_release = release_deviation(base.table, column, candidates)
         spread = float(np.hypot(place.deviation, unknown_release))
     none = np.array([], dtype=np.intp)

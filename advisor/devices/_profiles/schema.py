@@ -39,6 +39,7 @@ from advisor.devices._profiles.values import (
 )
 from advisor.store import YamlDocument, shipped_folder
 
+_LOWEST_MHZ = 5  # No core here is slower; a clock of 3 is one in GHz
 _HIGHEST_MHZ = 8_000  # No processor is sold with more; a clock of 10 GHz is a typing error
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
 # The designs of microcontrollers, which run TensorFlow Lite Micro.
@@ -92,7 +93,7 @@ class ClusterSchema(_Strict):
 
     core: Annotated[Text, BeforeValidator(_require_core)]
     count: Annotated[int, Field(ge=1, le=1024)]
-    max_mhz: Annotated[int, Field(ge=1, le=_HIGHEST_MHZ)] | None = None
+    max_mhz: Annotated[int, Field(ge=_LOWEST_MHZ, le=_HIGHEST_MHZ)] | None = None
 
 
 class LimitsSchema(_Strict):

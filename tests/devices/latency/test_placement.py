@@ -19,12 +19,11 @@ from advisor.devices import (
 )
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.features import FeatureTable
-from advisor.devices._latency.placement import weigh_targets
+from advisor.devices._latency.placement import measure_other_form, weigh_targets
 from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.releases import release_deviation
 from advisor.devices._latency.table import Column, LatencyTable, are_related_releases, column_of
-from advisor.devices._profiles.schema import ClusterSchema
-from tests.builders import interval, must_fail
+from tests.builders import interval
 from tests.tables import read_table
 
 BOARD = (Cluster("Cortex-A76", 2, 2200), Cluster("Cortex-A55", 4, 1800))
@@ -55,7 +54,6 @@ def on_ruy(profiles: Profiles, precision: str) -> dict[str, float]:
 
 
 def as_measured(profiles: Profiles, precision: str) -> list[Measurement]:
-    """Return five of these latencies as measurements of the team's board."""
     known = on_ruy(profiles, precision)
     return [Measurement("cpu-x4", name, precision, known[name], source_repo=CALIBRATED) for name in SEEN]
 
@@ -70,9 +68,8 @@ def test_the_level_of_a_build_comes_mostly_from_that_build(base: Base) -> None:
     device = board(kernels="ruy", version="2.7.1")
     column = column_of(device, device.target(), "float32")
     weights = weigh_targets(base, column, np.arange(len(base.levels))).weights
-    ruy = np.array([column.kernels == "ruy" for column in base.table.columns])
     assert weights.sum() == pytest.approx(1)
-    assert weights[ruy].sum() > 0.7
+    assert weights[[column.kernels == "ruy" for column in base.table.columns]].sum() > 0.7
 
 
 def test_int8_with_xnnpack_gains_less_beside_hard_swish(predictor: Predictor, features: FeatureTable) -> None:
@@ -102,25 +99,17 @@ def test_a_release_far_from_the_known_ones_has_a_wide_interval(
 
 
 def test_xnnpack_is_one_library_in_all_major_releases(table: LatencyTable) -> None:
-    everything = np.arange(len(table.columns))
     columns = [column_of(device, device.target(), "float32") for device in (board(version="1.4.0"), board())]
-    old, known = (release_deviation(table, column, everything) for column in columns)
+    old, known = (release_deviation(table, column, np.arange(len(table.columns))) for column in columns)
     assert known == 0
     assert 0 < old < 0.3
 
 
 @pytest.mark.parametrize(("mhz", "related"), [(2200, True), (2265, True), (2600, False)])
 def test_releases_are_compared_at_about_the_same_clock(mhz: int, related: bool) -> None:
-    def column(version: str, clock: int) -> Column:
-        device = board(version=version, cores=(Cluster("Cortex-A76", 4, clock),))
-        return column_of(device, device.target(), "float32")
-
-    assert are_related_releases(column("2.3.0", 2200), column("2.4.0", mhz)) is related
-
-
-@pytest.mark.parametrize("mhz", [0, 10_000])
-def test_an_impossible_clock_is_refused(mhz: int) -> None:
-    must_fail(ValueError, "max_mhz", ClusterSchema.model_validate, {"core": "Cortex-A76", "count": 4, "max_mhz": mhz})
+    states = {"2.3.0": 2200, "2.4.0": mhz}
+    devices = [board(version=version, cores=(Cluster("Cortex-A76", 4, states[version]),)) for version in states]
+    assert are_related_releases(*(column_of(each, each.target(), "float32") for each in devices)) is related
 
 
 def test_a_profile_without_slow_cores_is_within_the_interval(predictor: Predictor, features: FeatureTable) -> None:
@@ -193,3 +182,15 @@ def test_the_place_of_a_cpu_is_a_reference_and_its_share_goes_to_its_targets(bas
     posterior = posterior_of(base, column, seen, place.combination @ base.filled[:, seen])
     assert np.corrcoef(posterior.combination, place.combination)[0, 1] > 0.8
     assert posterior.shares.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("device", "expected"), [("intel-xeon-3000mhz", 0.5), ("jetson-agx-orin", 0.0)])
+def test_the_other_form_tells_the_level_on_x86_alone(base: Base, device: str, expected: float) -> None:
+    places = {(c.device, c.kind, c.target, c.precision): i for i, c in enumerate(base.table.columns)}
+    key, integers = next((k, i) for k, i in places.items() if k[:2] == (device, "cpu") and k[3] == "int8")
+    values = base.table.values.copy()
+    values[places[*key[:3], "float32"]] += 0.5
+    bases = (base, replace(base, table=replace(base.table, values=values)))
+    others = np.setdiff1d(np.arange(len(base.levels)), [integers])
+    before, after = (measure_other_form(each, base.table.columns[integers], others) for each in bases)
+    assert after - before == pytest.approx(expected)
