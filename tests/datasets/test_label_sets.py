@@ -96,8 +96,9 @@ def test_unknown_labels_contradictions_and_many_labels_are_read(images: Path) ->
     read = read_rows(images, lambda n: "," if n < 9 else f"{n % 2},{n % 3 % 2}", "path,r,g")
     assert read.truth.shape == (51, 2)
     assert {row.reason for row in read.images.dataset.rejected} == {"none of its labels is known"}
-    read = read_rows(images, lambda n: "a|b\n00.png,b|c" if n == 0 else "a" if n % 2 else "b|c")
-    assert "rows 2 and 3 of 'tags.csv' give it different labels" in read.images.dataset.rejected[0].reason
+    for cells, last in (("a|b\n00.png,b|c", 3), ("a\n00.png,", 3), ("a\n00.png,a\n00.png,a|b", 4)):
+        read = read_rows(images, lambda n, first=cells: first if n == 0 else "a" if n % 2 else "b|c")
+        assert f"rows 2 and {last} of 'tags.csv' give it different labels" in read.images.dataset.rejected[0].reason
     many = read_rows(images, lambda n: "|".join(f"{(14 * n + k) % 200:03}" for k in range(14)))
     assert len(many.classes) == 200
     assert read_rows(images, lambda n: "Cat" if n % 2 else "cat").lookalikes == (("Cat", "cat"),)

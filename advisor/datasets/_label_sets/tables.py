@@ -196,10 +196,11 @@ def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
         for row in rows_of_image:
             sets.append(split.labels[row.image.label])
         # Rows of one label each are read together;
-        # rows of several labels that differ contradict each other.
-        if len(set(sets)) > 1 and max(map(len, sets)) > 1:
-            first, second = rows_of_image[:2]
-            numbers = f"{first.number} and {second.number}"
+        # rows of several labels, or of none, that differ from others contradict them.
+        counts = set(map(len, sets))
+        if len(set(sets)) > 1 and counts != {1}:
+            differing = next(place for place, labels in enumerate(sets) if labels != sets[0])
+            numbers = f"{rows_of_image[0].number} and {rows_of_image[differing].number}"
             reason = f"rows {numbers} of '{table.name}' give it different labels"
             rejected.append(Rejected(path, reason))
             continue
