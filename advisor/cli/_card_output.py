@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -33,6 +34,9 @@ row.
 
 MADE_ROOM = ("int8 %", "params M", "MACs M")
 """Columns that only a wide terminal shows beside a latency."""
+
+ONE_ADDRESS = re.compile(r"^the weights of '.*?' are not available: \S+: ")
+"""The beginning of a reason of weights that have a single address."""
 
 CARD_LATENCY = blocks.TableColumn[listing.CardRow](
     "latency", lambda row: show_latency(row.latency) if row.latency else "", left=True, whole=True
@@ -265,7 +269,7 @@ def _strip_addresses(reason: str) -> str:
     """
     first, *attempts = reason.splitlines()
     if not attempts:
-        return first.partition(" for '")[0]
+        return ONE_ADDRESS.sub("", first).partition(" for '")[0]
     causes = [line.strip().partition(": ")[2] for line in attempts]
     return "; ".join(dict.fromkeys(causes))
 
