@@ -16,7 +16,7 @@ FEW_KB = 4000
 def test_it_shows_share_work_answer_and_points_without_scripts() -> None:
     html = cell_html(run_view(), "3 of 9 evaluated, about 2 min left: converting one", 0.25, ["failed  two: too large"])
     assert 'value="0.250"' in html
-    assert "25 % · 3 of 9 evaluated, about 2\u00a0min left: converting one" in html
+    assert "25&nbsp;% · 3 of 9 evaluated, about 2\u00a0min left: converting one" in html
     assert "failed  two: too large" in html
     assert "So far: Ship " in html
     assert "Right on " in html
