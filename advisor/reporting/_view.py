@@ -360,6 +360,9 @@ def _find_next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
         command = make_looser_command(typed, run, relaxation)
         if command:
             return "limits that a file meets", command
+    # The report of the run is of its own question.
+    if not run.own_question and not decision.feasible:
+        return "", ""
     if pick is None and any(evaluation.status is Status.FAILED for evaluation in run.evaluations):
         # A search that is continued tries again what failed.
         return "another try of what failed", f"advisor search --resume {typed}"

@@ -226,7 +226,7 @@ def test_below_a_threshold_an_answer_is_not_sure_by_any_runtime(browser: Browser
         assert runtimes == {"runtime_compat.js"}
         assert found.page.inner_text("#answer") == "Not sure"
         most = labels[int(probabilities.argmax())]
-        assert found.page.inner_text("#remark") == f"Most probable: {most}, but an answer counts from 100 %."
+        assert found.page.inner_text("#remark") == f"Most probable: {most}, but an answer counts from 100\u00a0%."
         assert found.page.inner_text("#flags") == f"May show: {first}"
 
 
