@@ -1,6 +1,7 @@
 """``advisor cache``: what is in the cache, what goes, and what stays.
 
 ``_main.py`` registers the group. Without a command, the group itself shows the cache.
+The names of kinds that ``clean`` takes, and the entries of ``--json``, are in scripts of users.
 """
 
 import shlex

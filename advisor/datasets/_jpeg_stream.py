@@ -3,7 +3,8 @@ where libjpeg decodes on and only warns.
 
 A decoder fills the rest of such an image with grey or with wrong colours. What follows the
 compressed pixels tells it: only some markers may, and those that count its parts come in turn
-(ITU-T T.81, annex B).
+(ITU-T T.81, annex B). An intact JPEG must never count as broken, because a data set refuses
+broken images.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Redirect what native libraries write to standard error: it is read, such as the name of a GPU,
 or left out. This holds for the whole process (file descriptor 2).
+
+The file descriptor must be given back on every way out, or later errors of the process are lost.
 """
 
 import os

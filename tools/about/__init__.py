@@ -1,15 +1,16 @@
 """Describe a module of the package: room, callers, versions, tests.
 
-``package.py`` reads which definition refers to which. ``callers.py`` finds the users of a module
-by it, ``kept_results.py`` the results in the cache that are made with a module, and
-``documents.py`` the documents whose entries it declares. ``versions.py`` joins these with the
-table of ``docs/extend-stages.md``. ``holding_tests.py`` finds the tests.
+``package.py`` reads which definition refers to which, and ``value_types.py`` which class a value
+has. ``callers.py`` finds the users of a module by both, ``kept_results.py`` the results in the
+cache that are made with a module, and ``documents.py`` the documents whose entries it declares.
+``versions.py`` joins these with the table of ``docs/extend-stages.md``. ``holding_tests.py``
+finds the tests.
 """
 
 import ast
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -125,7 +126,7 @@ def _list_callers(module: Module, tree: Tree) -> list[str]:
         place = caller
         if caller in tree.package.modules:
             place = show_path(tree.package.modules[caller])
-        lines.append(f"{place}: {', '.join(sorted(set(names[caller])))}")
+        lines.append(f"{place}: {', '.join(_join_methods(names[caller]))}")
     if len(callers) > MOST_CALLERS:
         lines.append(f"and {len(callers) - MOST_CALLERS} more modules")
     work = set()
@@ -138,6 +139,20 @@ def _list_callers(module: Module, tree: Tree) -> list[str]:
     if not lines:
         lines = list(_list_faces(module, tree))
     return lines or ["nothing in the package"]
+
+
+def _join_methods(names: Collection[str]) -> list[str]:
+    """Return names in order, the methods of a class behind it: ``Study (ask, tell)``."""
+    methods = defaultdict[str, list[str]](list)
+    for name in sorted(set(names)):
+        used, _, through = name.partition(" (through ")
+        owner, _, method = used.partition(".")
+        key = f"{owner} as {through.rstrip(')')}" if through else owner
+        if method and owner.isidentifier():
+            methods[key].append(method)
+        else:
+            methods.setdefault(name, [])
+    return [f"{owner} ({', '.join(used)})" if used else owner for owner, used in methods.items()]
 
 
 def _list_faces(module: Module, tree: Tree) -> Iterator[str]:

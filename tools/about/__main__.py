@@ -3,8 +3,8 @@
 python -m tools.about advisor/compression/_quantization/correction.py
 python -m tools.about compression/_quantization     # each module of a folder
 
-Callers are those that import a module or name it in a text. Methods that are called on a value of
-another module are not found.
+Callers are those that import a module, name it in a text, or call a method on a value whose type
+is read from annotations. Methods of a value without a known type are not found.
 """
 
 import argparse

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from tools.about.package import PACKAGE, Package
+from tools.about.value_types import ValueTypes
 from tools.checks.structure.source import Module
 
 ENTRY_POINTS = "pyproject.toml"
@@ -27,10 +28,15 @@ class Use(NamedTuple):
 def list_uses(package: Package, project: str) -> Mapping[str, list[Use]]:
     """Return the uses of each module by others; ``project`` is the text of ``pyproject.toml``."""
     uses = defaultdict[str, list[Use]](list)
+    types = ValueTypes(package)
     for name, module in package.modules.items():
         for definer, used in _list_used(package, module):
             if definer != name:
                 uses[definer].append(Use(name, used))
+        for method, through in types.list_methods(name):
+            if method.module != name:
+                used = f"{method.name} (through {through})" if through else method.name
+                uses[method.module].append(Use(name, used))
     for module_name, use in _list_entry_points(package, project):
         uses[module_name].append(use)
     return uses

@@ -8,6 +8,16 @@ from tools.about.package import PACKAGE, Definition, Package, reach
 
 KEY = "schema_version"
 
+OF_RUNS = Definition("advisor.store._run_documents", "SCHEMA_VERSION")
+"""The version of the documents that a search writes into its folder."""
+
+IN_RUNS = {
+    "evaluations.jsonl": Definition("advisor.core._evaluation", "Evaluation"),
+    "labels.json": Definition("advisor.engine._history.label_check", "CheckedLabels"),
+    "diagnosis.json": Definition("advisor.core._diagnosis", "Diagnosis"),
+}
+"""The documents in the folder of a run that have the fields of a class as entries."""
+
 
 @dataclass(frozen=True)
 class Document:
@@ -17,14 +27,18 @@ class Document:
         owner: the class or function that makes it.
         place: path and line of its ``schema_version``.
         types: the classes whose fields are its entries.
+        file: its name in the folder of a run; empty for what commands print.
     """
 
     owner: Definition
     place: str
     types: Collection[Definition]
+    file: str = ""
 
     def show(self) -> str:
         """Return where its version is, in words."""
+        if self.file:
+            return f"{self.owner.name} of {self.file} ({self.place.removeprefix(f'{PACKAGE}/')})"
         return f"{KEY} of {self.owner.name} ({self.place.removeprefix(f'{PACKAGE}/')})"
 
 
@@ -43,6 +57,9 @@ def list_documents(package: Package) -> list[Document]:
         if owner.owner not in package.classes:
             roots |= package.references[owner].types
         documents.append(Document(owner, place, reach(fields, roots) & {*package.classes, owner}))
+    for file, kind in IN_RUNS.items():
+        place = package.place(OF_RUNS)
+        documents.append(Document(OF_RUNS, place, reach(fields, [kind]) & {*fields}, file))
     return documents
 
 

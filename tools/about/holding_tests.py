@@ -53,7 +53,9 @@ def list_tests(
         tested = [user for user in users if tests.get(user)]
         if tested:
             return ["none imports it", *_list_through(tested, package, tests)]
-    return ["none imports it, nor what uses it"]
+    folder = PurePosixPath(TESTS, *_without_underscores(module)[:-1]).as_posix()
+    beside = sorted(path for path in set().union(*tests.values()) if path.startswith(f"{folder}/"))
+    return ["none imports it, nor what uses it; those of its folder:", *_shorten(beside)]
 
 
 def _list_through(
@@ -87,10 +89,15 @@ def _list_imported(package: Package, tree: ast.Module) -> Collection[str]:
 
 def _find_mirrors(module: Module, tests: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the tests at the place of a module in the tree of tests."""
-    parts = [part.lstrip("_") for part in module.path.relative_to(PACKAGE).with_suffix("").parts]
+    parts = _without_underscores(module)
     mirror = PurePosixPath(TESTS, *parts[:-1], f"test_{parts[-1]}.py").as_posix()
     every = set().union(*tests.values())
     return [mirror] if mirror in every else []
+
+
+def _without_underscores(module: Module) -> list[str]:
+    """Return the folders and the name of a module as its tests have them."""
+    return [part.lstrip("_") for part in module.path.relative_to(PACKAGE).with_suffix("").parts]
 
 
 def _shorten(paths: Sequence[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """Say which versions a change of a module raises: by the table, and by what is made with it."""
 
+import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from functools import cached_property
 from tools.about.callers import show_path
 from tools.about.documents import Document, list_documents
 from tools.about.kept_results import KeptResult, list_kept_results
-from tools.about.package import PACKAGE, Package
+from tools.about.package import FUNCTIONS, PACKAGE, Package
 
 HEADING = "## Which version to raise"
 CODE = re.compile(r"`([^`]+)`")
@@ -100,9 +101,29 @@ class Versions:
         rows = self.find_rows(module)
         exact = [row for row in rows if not any(words in row.version for words in OWN)]
         lines = [self._show_row(row) for row in exact]
+        results = self.find_results(module)
         if not lines or len(lines) < len(rows):
-            lines += _show_results(self.find_results(module), len(self.results))
-        return lines or [NONE]
+            lines += _show_results(results, len(self.results))
+        return [*lines, *self._show_parts(module, results)] or [NONE]
+
+    def _show_parts(self, module: str, results: Sequence[KeptResult]) -> list[str]:
+        """Return which definitions of a module make which results, if these differ, as lines."""
+        by_results = defaultdict[tuple[str, ...], list[str]](list)
+        for name, nodes in self.package.definitions(module).items():
+            if "." in name or not isinstance(nodes[0], (*FUNCTIONS, ast.ClassDef)):
+                continue
+            made = []
+            for result in results:
+                if any(part.owner == (module, name) for part in result.made_with):
+                    made.append(result.name)
+            by_results[tuple(dict.fromkeys(made))].append(name)
+        if len(results) < 2 or len(by_results) < 2:
+            return []
+        every = list(dict.fromkeys(result.name for result in results))
+        lines = []
+        for made, names in by_results.items():
+            lines.append(f"- {', '.join(names)}: {_count_results(made, every)}")
+        return ["By its calls, a definition makes these results or a part of them:", *lines]
 
     def list_documents(self, module: str) -> list[str]:
         """Return the documents whose entries a module declares, as lines."""
@@ -161,6 +182,17 @@ def _show_results(results: Sequence[KeptResult], total: int) -> list[str]:
         by_file[path].append(f"{_show_version(result)} ({line})")
     lines = [f"the version of each kept result that changes; it makes {len(results)} of {total}:"]
     return lines + [f"- {path}: {', '.join(shown)}" for path, shown in by_file.items()]
+
+
+def _count_results(made: Sequence[str], every: Sequence[str]) -> str:
+    """Return the names of results in words; many as those of ``every`` result that are missing."""
+    missing = [name for name in every if name not in made]
+    if len(made) <= MOST:
+        return ", ".join(made) or "none"
+    if not missing:
+        return f"all {len(every)}"
+    others = ", ".join(missing) if len(missing) <= MOST else str(len(missing))
+    return f"all {len(every)} but {others}"
 
 
 def _show_version(result: KeptResult) -> str:

@@ -1,7 +1,8 @@
 """List the boxes of images inside files: tables, shards of WebDataset and records of TFDS.
 
 ``list_boxes`` calls :func:`list_inside` for such a file, or a folder of them; ``_sources/`` opens
-each file, as it does for images with classes.
+each file, as it does for images with classes. An image keeps its place as its name
+(``FILE/NAME``), because the split and runs of earlier searches name images by it.
 """
 
 from pathlib import Path

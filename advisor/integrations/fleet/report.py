@@ -1,4 +1,8 @@
-"""The object that the entry point ``fleet`` in ``advisor.report_parts`` names."""
+"""Offer the part of reports about a fleet of phones, which ``_report.py`` makes.
+
+The entry point ``fleet`` of ``advisor.report_parts`` names this module and :data:`PART`, and
+``reporting/_view.py`` loads it, so both names stay.
+"""
 
 from advisor.integrations.fleet._report import FleetPart
 

@@ -2,7 +2,8 @@
 
 Its neck and its head keep what they learnt. The task ``detection`` asks for it
 through :func:`detector_head` if a card is a whole detector;
-`_on_maps/train.py` calls :func:`begin_detector`.
+`_on_maps/train.py` calls :func:`begin_detector`. The order and scale of the encodings
+stay those of ``SCALES``, because the decoder in each shipped file reads them so.
 """
 
 from __future__ import annotations
