@@ -29,7 +29,14 @@ from advisor.catalog import Card, Catalogue, build_model, fetch_weights
 from advisor.compression import RecipeInputs, recipe
 from advisor.core import HEAD, recipe_of
 from advisor.datasets import BoxSurvey, InputSpec, load
-from advisor.measurement import CentreFinder, Detections, Detector, count_boxes, match_centres, measure, score_boxes
+from advisor.measurement import (
+    CentreFinder,
+    Detections,
+    Detector,
+    box_matches,
+    measure,
+    score_boxes,
+)
 from advisor.measurement._average_precision import DetectionScore
 from advisor.measurement._box_matches import centre_score
 from advisor.tasks._counting import COUNTING
@@ -228,8 +235,11 @@ def found(run: Detector, judged: Part, classes: Sequence[str]) -> tuple[str, str
 
 def counted(run: CentreFinder, judged: Part, classes: Sequence[str]) -> tuple[str, str, str]:
     """Return the figures of a file that marks centres."""
-    matched = match_centres(judged.true, [run(path) for path in judged.boxed.paths])
-    reached, table = centre_score(matched, len(classes)), count_boxes(matched, len(classes)).sum(axis=0).tolist()
+    matched = box_matches.match_centres(judged.true, [run(path) for path in judged.boxed.paths])
+    reached, table = (
+        centre_score(matched, len(classes)),
+        box_matches.count_boxes(matched, len(classes)).sum(axis=0).tolist(),
+    )
     mean = reached.mean
     by_class = [f"{name} {100 * (value or 0):.1f}" for name, value in zip(classes, reached.by_class, strict=True)]
     numbers = [f"{name} {marks} of {true}" for name, (true, marks, _) in zip(classes, table, strict=True)]

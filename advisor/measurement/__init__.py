@@ -23,12 +23,6 @@ if TYPE_CHECKING:
         BoxAnswers,
         ScoreCalibration,
     )
-    from advisor.measurement._box_matches import (
-        count_boxes,
-        f1_of,
-        match_boxes,
-        match_centres,
-    )
     from advisor.measurement._calibration import OutOfFold, fit_temperature
     from advisor.measurement._class_thresholds import (
         choose_class_thresholds,
@@ -120,8 +114,6 @@ __all__ = [
     "box_matches",
     "call_json",
     "choose_class_thresholds",
-    "count_boxes",
-    "f1_of",
     "fit_temperature",
     "host",
     "interpreter_of",
@@ -129,8 +121,6 @@ __all__ = [
     "label_precision",
     "label_thresholds",
     "least_cpu_ms",
-    "match_boxes",
-    "match_centres",
     "measure",
     "predict",
     "predict_arrays",

@@ -8,9 +8,8 @@ from hypothesis.extra.numpy import arrays
 from advisor.measurement import (
     Detections,
     average_precision,
+    box_matches,
     label_precision,
-    match_boxes,
-    match_centres,
     score_boxes,
     split_precision,
 )
@@ -88,8 +87,8 @@ def test_frames_of_a_film_count_once() -> None:
     )
     assert (as_films.half.low, as_films.half.high) == pytest.approx((once.half.low, once.half.high))
     assert as_images.half.high - as_images.half.low < 0.6 * (once.half.high - once.half.low)
-    centres_as_films = centre_score(match_centres(*repeated), 2, frames).mean
-    assert centres_as_films.low == pytest.approx(centre_score(match_centres(true, found), 2).mean.low)
+    centres_as_films = centre_score(box_matches.match_centres(*repeated), 2, frames).mean
+    assert centres_as_films.low == pytest.approx(centre_score(box_matches.match_centres(true, found), 2).mean.low)
 
 
 def test_without_a_true_box_there_is_no_score() -> None:
@@ -168,7 +167,7 @@ def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
 
 
 def matches(true: list[Detections], found: list[Detections], threshold: float = 0.5) -> list[Matched]:
-    return match_boxes(true, found, SIZES[: len(true)], 2, threshold)
+    return box_matches.match_boxes(true, found, SIZES[: len(true)], 2, threshold)
 
 
 def test_a_box_below_the_threshold_is_not_found() -> None:
@@ -203,7 +202,7 @@ def test_true_found_and_right_boxes_are_counted_by_image_and_class() -> None:
 
 
 def test_no_image_has_no_matches() -> None:
-    assert match_boxes([], [], [], 2, 0.5) == []
+    assert box_matches.match_boxes([], [], [], 2, 0.5) == []
     assert count_boxes([], 2).shape == (0, 2, 3)
 
 
@@ -238,7 +237,7 @@ def test_two_centres_of_a_class_are_never_neighbours(values: np.ndarray) -> None
 
 
 def only(true: Detections, found: Detections) -> Matched:
-    (matched,) = match_centres([true], [found])
+    (matched,) = box_matches.match_centres([true], [found])
     return matched
 
 

@@ -58,13 +58,13 @@ def calibrate(
 
     ``true`` are the true boxes of each image, and ``sizes`` its height and width in pixels.
     """
-    from advisor.measurement import BoxAnswers, Detections, match_boxes
+    from advisor.measurement import BoxAnswers, Detections, box_matches
     from advisor.tflite import with_calibrated_scores
 
     # Boxes of every score tell how far scores can be believed,
     # not only those that a threshold would show.
     every_box = 0.0
-    matched = match_boxes(
+    matched = box_matches.match_boxes(
         list(map(Detections.of_true_boxes, true)),
         Detections.load_all(detections),
         sizes,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.measurement import Detections, count_boxes, f1_of, match_centres
+from advisor.measurement import Detections, box_matches
 from advisor.tflite import CENTRES
 from advisor.training._detection import make_centre_head
 from advisor.training._on_maps.changes import Floats, Objects
@@ -92,8 +92,10 @@ def _choose_thresholds(logits: Floats, objects: Sequence[Objects], classes: int)
         marks.append(Detections.find_centres(1 / (1 + np.exp(-logits_of_image)), THRESHOLDS[0]))
     scores = []
     for threshold in THRESHOLDS.tolist():
-        table = count_boxes(match_centres(true, marks, threshold), classes).sum(axis=0)
-        scores.append(f1_of(table))
+        table = box_matches.count_boxes(
+            box_matches.match_centres(true, marks, threshold), classes
+        ).sum(axis=0)
+        scores.append(box_matches.f1_of(table))
     # A class without an object has no F1, and any threshold serves it.
     best = THRESHOLDS[np.nan_to_num(np.stack(scores)).argmax(axis=0)]
     return np.asarray(np.log(best / (1 - best)), np.float32)

@@ -9,7 +9,13 @@ import pytest
 
 from advisor.catalog import Catalogue
 from advisor.core import StageError
-from advisor.measurement import CentreFinder, Detections, Detector, match_centres, score_boxes
+from advisor.measurement import (
+    CentreFinder,
+    Detections,
+    Detector,
+    box_matches,
+    score_boxes,
+)
 from advisor.measurement._box_matches import centre_score
 from advisor.tflite import cut_postprocess
 from advisor.training import (
@@ -244,7 +250,7 @@ def test_a_head_learns_both_classes(boxed: LabelledImages, backbone: Any, kept: 
     path = write_file(tmp_path / "marker.tflite", convert_to_flatbuffer(join_head(backbone, learnt)))
     run = CentreFinder(path, VIEW)
     found = [run(image) for image in boxed.paths[LEARNT:]]
-    assert centre_score(match_centres(true_of(boxed), found), 2).mean.value > 0.8
+    assert centre_score(box_matches.match_centres(true_of(boxed), found), 2).mean.value > 0.8
 
 
 def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, backbone: Any) -> None:
