@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from advisor.core import Diagnosis
     from advisor.devices import DeviceProfile, DeviceTarget
     from advisor.engine import Compression, DataCheck, FileAgreement
-    from advisor.measurement import Accelerator, Benchmark, DeviceBenchmark, Profile
+    from advisor.measurement import (
+        Accelerator,
+        DeviceBenchmark,
+        Profile,
+        session,
+    )
 
 Tell = Callable[[str], None]
 """Called with a line about each step."""
@@ -215,7 +220,7 @@ def check_data(
 @takes_options(BenchmarkKeywords, stated=True)
 def benchmark(
     *models: str | Path, tell: Tell | None = None, **options: Unpack[BenchmarkKeywords]
-) -> Benchmark:
+) -> session.Benchmark:
     """Measure one ``.tflite`` file on this machine's CPU, or several interleaved in one run.
 
     ::

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
         timing,
     )
     from advisor.measurement._latency.pipeline import Pipeline
-    from advisor.measurement._latency.session import Benchmark, FileBenchmark, benchmark
     from advisor.measurement._latency.timing import least_cpu_ms, measure
     from advisor.measurement._metrics import FIRST_CLASSES, Score, score_classifier
     from advisor.measurement._microcontrollers import (
@@ -76,7 +75,6 @@ else:
 __all__ = [
     "FIRST_CLASSES",
     "Accelerator",
-    "Benchmark",
     "BoxAnswers",
     "CentreFinder",
     "Classifier",
@@ -86,7 +84,6 @@ __all__ = [
     "DeviceBenchmark",
     "DeviceRow",
     "EthosEstimate",
-    "FileBenchmark",
     "Floats",
     "Host",
     "Labels",
@@ -109,7 +106,6 @@ __all__ = [
     "Unit",
     "Verdict",
     "average_precision",
-    "benchmark",
     "benchmark_device",
     "box_matches",
     "call_json",

@@ -12,16 +12,15 @@ from rich.console import Console
 
 from advisor.core import Provenance, plain, plural
 from advisor.measurement import (
-    Benchmark,
     DeviceBenchmark,
     DeviceRow,
-    FileBenchmark,
     LatencyResult,
     ModelTiming,
     OutputAgreement,
     Pipeline,
     Ratio,
     Verdict,
+    session,
 )
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import WIDE, Block, Cell, Labelled, Span, TableColumn, table_of
@@ -39,7 +38,7 @@ DEVICE_LOOKS = {
     "unstable": "warn",
 }
 
-LOADING: tuple[TableColumn[tuple[str, FileBenchmark, ModelTiming]], ...] = (
+LOADING: tuple[TableColumn[tuple[str, session.FileBenchmark, ModelTiming]], ...] = (
     TableColumn("", lambda row: row[0], left=True),
     TableColumn("file MB", lambda row: row[1].size_bytes / 1e6),
     TableColumn("arena MB", lambda row: row[1].arena_bytes / 1e6),
@@ -74,9 +73,9 @@ def _show_direction(ratio: Ratio) -> str:
 
 
 def print_benchmark(
-    benchmark: Benchmark,
+    benchmark: session.Benchmark,
     console: Console | None = None,
-    timed: Sequence[tuple[FileBenchmark, LatencyResult | None]] | None = None,
+    timed: Sequence[tuple[session.FileBenchmark, LatencyResult | None]] | None = None,
 ) -> None:
     """Write the tables and sentences to the console;
     the first table has the latencies ``timed``, all if None.
@@ -120,7 +119,7 @@ def print_benchmark(
     blocks.show(shown, console)
 
 
-def _name_files(benchmark: Benchmark) -> dict[str, str]:
+def _name_files(benchmark: session.Benchmark) -> dict[str, str]:
     """Return the letters of the files, as tables name them; a single file needs none."""
     if len(benchmark.files) == 1:
         return {benchmark.files[0].model: ""}
@@ -135,7 +134,7 @@ def _make_letters(index: int) -> str:
     return _make_letters(index // 26 - 1) + last
 
 
-def _describe_files(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+def _describe_files(benchmark: session.Benchmark, names: dict[str, str]) -> Iterator[Block]:
     unlike = len({Path(model).name for model in names}) == len(names)
     for model, letter in names.items():
         # Files of one name in several folders need their paths.
@@ -188,7 +187,7 @@ def _list_timing_columns() -> tuple[TableColumn[Timed], ...]:
     )
 
 
-def _explain_verdicts(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+def _explain_verdicts(benchmark: session.Benchmark, names: dict[str, str]) -> Iterator[Block]:
     """Yield the reason for each verdict, on one line where all are stable."""
     timed = []
     for file in benchmark.files:

@@ -5,24 +5,29 @@ import io
 from rich.console import Console
 
 from advisor.cli._files import TIMING_COLUMNS
-from advisor.measurement import Benchmark, FileBenchmark, LatencyResult, ModelTiming, host
+from advisor.measurement import (
+    LatencyResult,
+    ModelTiming,
+    host,
+    session,
+)
 from advisor.measurement._host import Conditions
 from advisor.reporting import Rows, print_benchmark
 from tests.measurement.latency.test_latency import QUIET, series
 
 
-def timed(model: str, *latencies_ms: float) -> FileBenchmark:
+def timed(model: str, *latencies_ms: float) -> session.FileBenchmark:
     """Return a file with a latency for each thread count from 1 on; without any it failed."""
     results: list[LatencyResult] = [
         LatencyResult.of_series(series([[value] * 3] * 8, None, threads), QUIET)
         for threads, value in enumerate(latencies_ms, start=1)
     ]
     timing = ModelTiming(model, tuple(results), None, None, None, None, "litert", "quick", host.describe())
-    return FileBenchmark(model, 4_000_000, 1000, timing if results else None, "" if results else "damaged")
+    return session.FileBenchmark(model, 4_000_000, 1000, timing if results else None, "" if results else "damaged")
 
 
 FILES = (timed("slow.tflite", 9.0, 6.0), timed("fast.tflite", 7.0, 3.0), timed("broken.tflite"))
-FOUND = Benchmark(FILES, (), "quick", "default", Conditions(2, 0.0), host.describe(), ())
+FOUND = session.Benchmark(FILES, (), "quick", "default", Conditions(2, 0.0), host.describe(), ())
 
 
 def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:

@@ -24,7 +24,12 @@ from advisor.core._evaluation import DETAILS, list_merged_facts, name_entry
 from advisor.datasets import Overview
 from advisor.engine import CardForecast, Comparison, Forecast, Incumbent, PlanView, Reevaluation
 from advisor.engine._history.expected_tuning import ExpectedTuning
-from advisor.measurement import Benchmark, Delegation, DeviceBenchmark, ModelTiming
+from advisor.measurement import (
+    Delegation,
+    DeviceBenchmark,
+    ModelTiming,
+    session,
+)
 from advisor.measurement._host import Conditions
 from advisor.reporting import Risk, RunView
 from tools.schemas.described import Entries, Source, own, schema_of
@@ -123,7 +128,7 @@ ENTRIES: Mapping[type, Entries] = {
         "missing": (Mapping[str, tuple[str, ...]], "for each part the classes that it lacks"),
         "notes": "notes",
     },
-    Benchmark: entries_of(Benchmark) | VERSION,
+    session.Benchmark: entries_of(session.Benchmark) | VERSION,
     ModelTiming: entries_of(ModelTiming) | VERSION,
     DeviceBenchmark: (
         entries_of(DeviceBenchmark)
@@ -242,7 +247,7 @@ ENTRIES: Mapping[type, Entries] = {
 
 ROOTS: Mapping[str, tuple[type, str]] = {
     "plan": (PlanView, "advisor plan --json"),
-    "benchmark": (Benchmark, "advisor benchmark --json"),
+    "benchmark": (session.Benchmark, "advisor benchmark --json"),
     "device_benchmark": (DeviceBenchmark, "advisor benchmark --device NAME --json"),
     "evaluation": (Evaluation, "one line of evaluations.jsonl"),
     "recommendation": (

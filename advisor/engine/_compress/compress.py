@@ -49,7 +49,7 @@ from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question.values import Execution
 from advisor.engine._space.recipes import recipe_applies
 from advisor.isolation import CallLimits, Children, Scratch, Trainers
-from advisor.measurement import Accelerator, Delegation, FileBenchmark, benchmark
+from advisor.measurement import Accelerator, Delegation, session
 from advisor.store import ArtifactCache, require_cache, sha256_file
 from advisor.tflite import Metadata, read
 
@@ -341,7 +341,9 @@ def time_forms(
     """
     paths = [form.path for form in forms if form.status == "ok"]
     try:
-        benchmarked = benchmark(*paths, effort=THOROUGH, pipeline=False, force=True, tell=tell)
+        benchmarked = session.benchmark(
+            *paths, effort=THOROUGH, pipeline=False, force=True, tell=tell
+        )
     except UsageError as error:
         return forms, (f"not timed: {error.message}",)
     benchmarks = {file.model: file for file in benchmarked.files}
@@ -353,7 +355,7 @@ def time_forms(
     return timed, benchmarked.notes
 
 
-def _add_speed(form: RecipeResult, file_benchmark: FileBenchmark) -> RecipeResult:
+def _add_speed(form: RecipeResult, file_benchmark: session.FileBenchmark) -> RecipeResult:
     """Return a row with its latency at one thread, or the reason why it has none."""
     if file_benchmark.timing is None:
         return replace(form, reason=file_benchmark.failure)
