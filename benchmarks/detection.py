@@ -33,9 +33,9 @@ from advisor.measurement import (
     CentreFinder,
     Detections,
     Detector,
+    average_precision,
     box_matches,
     measure,
-    score_boxes,
 )
 from advisor.measurement._average_precision import DetectionScore
 from advisor.measurement._box_matches import centre_score
@@ -229,7 +229,10 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
 def found(run: Detector, judged: Part, classes: Sequence[str]) -> tuple[str, str, str]:
     """Return the figures of a file that finds boxes."""
     return shown(
-        score_boxes(judged.true, [run(path) for path in judged.boxed.paths], judged.sizes, len(classes)), classes
+        average_precision.score_boxes(
+            judged.true, [run(path) for path in judged.boxed.paths], judged.sizes, len(classes)
+        ),
+        classes,
     )
 
 

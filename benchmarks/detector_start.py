@@ -31,7 +31,7 @@ from advisor.catalog._graph_file import IGNORED, graph_of
 from advisor.catalog._weights.readers import read_tensors
 from advisor.core import WeightsFile
 from advisor.datasets import BoxSurvey, InputSpec
-from advisor.measurement import Detections, Detector, score_boxes
+from advisor.measurement import Detections, Detector, average_precision
 from advisor.store import sha256_file
 from advisor.tasks.detection import DETECTION
 from advisor.training import HeadKind, LabelledImages, TrainingStart, list_outputs, train
@@ -225,9 +225,9 @@ def figures_of(card: Card, file: Path, judged: Part, classes: Sequence[str]) -> 
     """Return the figures of a file on images that no one learnt from, and mAP@0.5 if all classes are one."""
     run = Detector(file, InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std))
     boxes = [run(path) for path in judged.boxed.paths]
-    half, coco, by_class = shown(score_boxes(judged.true, boxes, judged.sizes, len(classes)), classes)
+    half, coco, by_class = shown(average_precision.score_boxes(judged.true, boxes, judged.sizes, len(classes)), classes)
     true, found = ([replace(one, labels=0 * one.labels) for one in of_images] for of_images in (judged.true, boxes))
-    return half, coco, shown(score_boxes(true, found, judged.sizes, 1), ["object"])[0], by_class
+    return half, coco, shown(average_precision.score_boxes(true, found, judged.sizes, 1), ["object"])[0], by_class
 
 
 def join_backbone(card: Card, folder: Path) -> WeightsFile:

@@ -21,7 +21,7 @@ from PIL import Image
 from advisor.catalog import Catalogue, fetch_weights
 from advisor.datasets import InputSpec, Tiling
 from advisor.datasets._tiles import load_windows
-from advisor.measurement import Detections, Detector, average_precision, score_boxes
+from advisor.measurement import Detections, Detector, average_precision
 from advisor.tasks.detection import DETECTION
 from advisor.training import LabelledImages, train
 from advisor.training._on_maps.changes import Objects
@@ -94,7 +94,7 @@ def judge(
     began = time.process_time()
     found = [find_objects(run, spec, path, tiling, with_whole) for path in judged.boxed.paths]
     spent_ms = 1000 * (time.process_time() - began) / len(found)
-    reached = score_boxes(judged.true, found, judged.sizes, classes)
+    reached = average_precision.score_boxes(judged.true, found, judged.sizes, classes)
     areas = average_precision.score_areas(judged.true, found, judged.sizes, classes)
     by_size = [percent(areas[size]) if size in areas else "" for size in ("map-small", "map-medium")]
     runs = 1

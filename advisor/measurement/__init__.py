@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         _label_thresholds as label_thresholds,
     )
     from advisor.measurement._accelerators import Accelerator
-    from advisor.measurement._average_precision import require_coco, score_boxes, split_precision
     from advisor.measurement._box_confidence import (
         BoxAnswers,
         ScoreCalibration,
@@ -124,13 +123,10 @@ __all__ = [
     "predict_pixels",
     "profile",
     "ratio_of",
-    "require_coco",
     "require_quiet",
     "resample_mean",
     "run_in_threads",
-    "score_boxes",
     "score_classifier",
     "session",
-    "split_precision",
     "timing",
 ]

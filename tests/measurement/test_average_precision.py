@@ -10,8 +10,6 @@ from advisor.measurement import (
     average_precision,
     box_matches,
     label_precision,
-    score_boxes,
-    split_precision,
 )
 from advisor.measurement._box_matches import Matched, centre_score, centre_shares, choose_threshold, count_boxes
 from advisor.tflite import CENTRE_DISTANCE
@@ -42,7 +40,7 @@ TRUE = [boxes(HERE, THERE, labels=[0, 1]), *(boxes(edges, labels=[label]) for ed
 
 
 def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
-    found = score_boxes(TRUE, TRUE, SIZES, 3)
+    found = average_precision.score_boxes(TRUE, TRUE, SIZES, 3)
     assert (found.half.value, found.coco.value) == (1.0, 1.0)
     assert found.by_class == (1.0, 1.0, None), "a class without a true box does not count"
     assert found.half.high == found.coco.high == 1.0
@@ -51,13 +49,15 @@ def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
 
 def test_each_class_has_its_precision() -> None:
     half = [boxes(HERE, labels=[0]), boxes(HERE), boxes(), boxes(HERE)]
-    found = score_boxes(TRUE, half, SIZES, 2)
+    found = average_precision.score_boxes(TRUE, half, SIZES, 2)
     assert found.by_class == (1.0, 0.0)
     assert found.half.value == 0.5
 
 
 def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
-    found = score_boxes([boxes(HERE)] * 4, [boxes(BESIDE)] * 4, SIZES, 1)  # intersection over union 0.6
+    found = average_precision.score_boxes(
+        [boxes(HERE)] * 4, [boxes(BESIDE)] * 4, SIZES, 1
+    )  # intersection over union 0.6
     assert found.half.value == 1.0
     assert found.coco.value == pytest.approx(0.3, abs=0.01)  # at 0.5, 0.55 and 0.6
 
@@ -65,13 +65,15 @@ def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
 def test_wrong_boxes_that_are_less_sure_than_the_right_ones_cost_nothing() -> None:
     wrong = ((0.6, 0.0, 0.7, 0.1), 0, 0.1)
     more = [marked((HERE, 0, 1), (THERE, 1, 1), wrong), *(marked((edges, label, 1), wrong) for edges, label in REST)]
-    assert score_boxes(TRUE, more, SIZES, 2).half.value == 1.0
+    assert average_precision.score_boxes(TRUE, more, SIZES, 2).half.value == 1.0
 
 
 def test_the_interval_covers_the_value_and_is_wider_with_fewer_images() -> None:
     draw = np.random.default_rng(0)
     found = [one if draw.random() < 0.7 else boxes() for one in TRUE * 30]
-    few, many = (score_boxes((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2) for count in (12, 60))
+    few, many = (
+        average_precision.score_boxes((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2) for count in (12, 60)
+    )
     for small, large in ((few.half, many.half), (few.coco, many.coco)):
         assert small.low <= small.value <= small.high
         assert small.high - small.low > large.high - large.low
@@ -82,7 +84,7 @@ def test_frames_of_a_film_count_once() -> None:
     frames = [each for each in range(12) for _ in range(5)]
     repeated = [[rows[each] for each in frames] for rows in (true, found)]
     once, as_images, as_films = (
-        score_boxes(*rows, [(100, 200)] * len(rows[0]), 2, groups)
+        average_precision.score_boxes(*rows, [(100, 200)] * len(rows[0]), 2, groups)
         for rows, groups in (((true, found), ()), (repeated, ()), (repeated, frames))
     )
     assert (as_films.half.low, as_films.half.high) == pytest.approx((once.half.low, once.half.high))
@@ -92,7 +94,7 @@ def test_frames_of_a_film_count_once() -> None:
 
 
 def test_without_a_true_box_there_is_no_score() -> None:
-    must_fail(ValueError, "no image has a box", score_boxes, [boxes()], [boxes()], SIZES[:1], 1)
+    must_fail(ValueError, "no image has a box", average_precision.score_boxes, [boxes()], [boxes()], SIZES[:1], 1)
 
 
 def part_found(count: int, seed: int = 0) -> tuple[list[Detections], list[Detections]]:
@@ -106,33 +108,33 @@ def part_found(count: int, seed: int = 0) -> tuple[list[Detections], list[Detect
 def test_the_mean_of_the_shares_is_the_precision(count: int) -> None:
     true, found = part_found(count)
     sizes = [(100, 200)] * count
-    each = split_precision(true, found, sizes, 2)
+    each = average_precision.split_precision(true, found, sizes, 2)
     assert each.shape == (count,)
     assert each.dtype == np.float32
-    assert each.mean() == pytest.approx(score_boxes(true, found, sizes, 2).half.value, abs=1e-6)
+    assert each.mean() == pytest.approx(average_precision.score_boxes(true, found, sizes, 2).half.value, abs=1e-6)
 
 
 def test_an_image_of_which_all_boxes_are_missed_has_the_lowest_share() -> None:
     true = TRUE * 3
     found = [boxes() if number == 5 else one for number, one in enumerate(true)]
-    each = split_precision(true, found, SIZES * 3, 2)
+    each = average_precision.split_precision(true, found, SIZES * 3, 2)
     assert each.argmin() == 5
     assert each[5] < 0.5  # the other class, of which it has no box, is found
     assert np.delete(each, 5).min() > 0.9
 
 
 def test_the_only_image_with_boxes_leaves_finite_shares() -> None:
-    each = split_precision([boxes(HERE), boxes()], [boxes(HERE), boxes()], SIZES[:2], 1)
+    each = average_precision.split_precision([boxes(HERE), boxes()], [boxes(HERE), boxes()], SIZES[:2], 1)
     assert each.tolist() == [1.0, 1.0]
 
 
 def test_of_many_images_several_are_left_out_at_a_time_and_share_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(average_precision, "MOST_GROUPS", 5)
     true, found = part_found(20)
-    each = split_precision(true, found, SIZES * 5, 2).reshape(5, 4)
+    each = average_precision.split_precision(true, found, SIZES * 5, 2).reshape(5, 4)
     assert (each == each[:, :1]).all()
     assert len(set(each[:, 0].tolist())) > 1
-    assert each.mean() == pytest.approx(score_boxes(true, found, SIZES * 5, 2).half.value, abs=1e-6)
+    assert each.mean() == pytest.approx(average_precision.score_boxes(true, found, SIZES * 5, 2).half.value, abs=1e-6)
 
 
 def sure_of(right: list[float], wrong: list[float]) -> tuple[list[Detections], list[Detections]]:

@@ -23,11 +23,9 @@ from advisor.datasets import InputSpec
 from advisor.engine._compress.results import FileAgreement
 from advisor.measurement import (
     Detector,
+    average_precision,
     predict,
     predict_arrays,
-    require_coco,
-    score_boxes,
-    split_precision,
 )
 from advisor.tflite import (
     DETECTIONS,
@@ -131,7 +129,7 @@ class Detectors:
         """Return the number of classes;
         a UsageError if the file does not end in post-processing.
         """
-        require_coco()
+        average_precision.require_coco()
         return cut_postprocess(data, name)[1].classes
 
     def answers(
@@ -171,9 +169,9 @@ class Detectors:
         boxes = _relabel_all(boxes, places)
         true = _relabel_all(true, places)
         floats = _relabel_all(floats, places)
-        accuracy = score_boxes(true, boxes, sizes, count).half
-        shares = split_precision(true, boxes, sizes, count).tolist()
-        float_shares = split_precision(true, floats, sizes, count).tolist()
+        accuracy = average_precision.score_boxes(true, boxes, sizes, count).half
+        shares = average_precision.split_precision(true, boxes, sizes, count).tolist()
+        float_shares = average_precision.split_precision(true, floats, sizes, count).tolist()
         drop = Interval.paired_shares(float_shares, shares)
         return replace(agreement, accuracy=accuracy, drop=drop)
 
@@ -197,7 +195,7 @@ def _compute_precision(true: list[Detections], detected: list[Detections]) -> In
     sides = [SIDES] * len(true)
     expected = _relabel_all(true, places)
     answered = _relabel_all(detected, places)
-    return score_boxes(expected, answered, sides, len(places)).half
+    return average_precision.score_boxes(expected, answered, sides, len(places)).half
 
 
 def _relabel_all(detections: list[Detections], places: Mapping[int, int]) -> list[Detections]:

@@ -32,14 +32,14 @@ from advisor.engine import (
     Say,
     report_progress,
 )
-from advisor.measurement import require_coco
+from advisor.measurement import average_precision
 
 
 def read(question: Question, say: Say) -> Images:
     """Return images in which boxes have classes;
     raises UsageError without the package for average precision.
     """
-    require_coco()
+    average_precision.require_coco()
     read = BoxSurvey.read_images(
         question.require_data(), report_progress(say), question.most_images
     )

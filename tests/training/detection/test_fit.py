@@ -13,8 +13,8 @@ from advisor.measurement import (
     CentreFinder,
     Detections,
     Detector,
+    average_precision,
     box_matches,
-    score_boxes,
 )
 from advisor.measurement._box_matches import centre_score
 from advisor.tflite import cut_postprocess
@@ -75,7 +75,7 @@ def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder
     for one, other in zip(found, same, strict=True):
         for field in ("boxes", "labels", "scores"):
             assert getattr(one, field).tolist() == getattr(other, field).tolist()
-    return score_boxes(true_of(boxed), found, [(WIDE, WIDE)] * len(found), 2).half.value
+    return average_precision.score_boxes(true_of(boxed), found, [(WIDE, WIDE)] * len(found), 2).half.value
 
 
 @pytest.fixture(scope="module")
