@@ -28,7 +28,7 @@ from advisor.core import (
 )
 
 if TYPE_CHECKING:
-    from advisor.catalog import Card, CardRow
+    from advisor.catalog import Card, listing
     from advisor.core import Diagnosis
     from advisor.devices import DeviceProfile, DeviceTarget
     from advisor.engine import Compression, DataCheck, FileAgreement
@@ -335,10 +335,10 @@ def profile(
 def card_front(
     device: str = "host",
     *,
-    rows: Sequence[CardRow] | None = None,
+    rows: Sequence[listing.CardRow] | None = None,
     profiles: Sequence[str | Path] = (),
     tell: Tell | None = None,
-) -> tuple[CardRow, ...]:
+) -> tuple[listing.CardRow, ...]:
     """Return the cards that no other card beats in published top-1 and in latency on a device,
     the fastest first.
 

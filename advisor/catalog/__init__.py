@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from advisor.catalog._convert import CONVERT_VERSION, build_model, convert
     from advisor.catalog._detector import build_detector
     from advisor.catalog._graph_file import read_operators
-    from advisor.catalog._listing import CardRow, Fetched, is_here
     from advisor.catalog._public import add, check, fetch, list_cards, show, to_frame
     from advisor.catalog._user_models import classifier
     from advisor.catalog._user_models.classifier import run
@@ -57,11 +56,9 @@ __all__ = [
     "SUFFIX",
     "Array",
     "Card",
-    "CardRow",
     "Catalogue",
     "Checked",
     "Conversion",
-    "Fetched",
     "ImportedModel",
     "MemberFile",
     "ModelFacts",
@@ -79,7 +76,6 @@ __all__ = [
     "convert",
     "fetch",
     "fetch_weights",
-    "is_here",
     "list_cards",
     "listing",
     "locate_weights",

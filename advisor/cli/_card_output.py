@@ -21,7 +21,12 @@ from advisor.core import TASKS, plain, plural, show_bytes, show_latency
 from advisor.reporting import Rows, blocks, text
 
 if TYPE_CHECKING:
-    from advisor.catalog import Card, CardRow, Checked, Conversion, Fetched, ImportedModel
+    from advisor.catalog import (
+        Card,
+        Checked,
+        Conversion,
+        ImportedModel,
+    )
     from advisor.core import Interval
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
@@ -49,7 +54,7 @@ def _show_percent(value: float | None) -> str:
     return f"{value:.1f}"
 
 
-def _show_int8(row: CardRow) -> str:
+def _show_int8(row: listing.CardRow) -> str:
     """Return the published accuracy as int8, marked if it belongs to other weights."""
     if row.top1_int8_qat and not row.top1_int8:
         return f"{_show_percent(row.top1_int8_qat)}*"
@@ -57,7 +62,7 @@ def _show_int8(row: CardRow) -> str:
 
 
 @cache
-def _list_card_columns() -> tuple[blocks.TableColumn[CardRow], ...]:
+def _list_card_columns() -> tuple[blocks.TableColumn[listing.CardRow], ...]:
     """Return the columns of the cards."""
     return (
         blocks.TableColumn("card", lambda row: row.card.name, left=True, whole=True),
@@ -78,7 +83,7 @@ def _list_card_columns() -> tuple[blocks.TableColumn[CardRow], ...]:
     )
 
 
-def print_cards(rows: Sequence[CardRow]) -> None:
+def print_cards(rows: Sequence[listing.CardRow]) -> None:
     """Print the table of cards, and a legend."""
     if not rows:
         typer.echo("no card passes these filters")
@@ -238,7 +243,7 @@ def print_checked_cards(checked: Checked, build: bool) -> None:
     typer.echo(f"{plural(checked.cards, 'card')}{graphs}: {outcome}.")
 
 
-def print_fetched(fetched: Sequence[Fetched]) -> None:
+def print_fetched(fetched: Sequence[listing.Fetched]) -> None:
     """Print the fetched weights, and for the cards without weights the reasons,
     without the addresses tried.
     """

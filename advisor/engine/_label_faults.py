@@ -14,7 +14,12 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from advisor.catalog import Card, Catalogue, fetch_weights, is_here
+from advisor.catalog import (
+    Card,
+    Catalogue,
+    fetch_weights,
+    listing,
+)
 from advisor.core import StageError, parse, require_training
 from advisor.datasets import Dataset, Pair, Split, members_of, number_linked_groups
 from advisor.engine._execution import Machine
@@ -86,7 +91,7 @@ class LabelChecker:
         catalogue = Catalogue.load(self.catalogs)
         names = (self.card,) if self.card else PREFERRED
         cards = [catalogue.card(name) for name in names]
-        card = next((card for card in cards if is_here(card, options)), cards[0])
+        card = next((card for card in cards if listing.is_here(card, options)), cards[0])
         # The light install has no TensorFlow: say so before weights are fetched.
         if card.needs_converter:
             require_training(

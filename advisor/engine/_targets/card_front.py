@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from advisor.catalog import CONVERT_VERSION, Card, CardRow, listing
+from advisor.catalog import CONVERT_VERSION, Card, listing
 from advisor.core import FORMS, HOST, Quantity, StageError, UsageError, require_training
 from advisor.devices import (
     CALIBRATED,
@@ -26,7 +26,7 @@ from advisor.measurement import measure, require_quiet
 from advisor.store import ArtifactCache
 
 Tell = Callable[[str], None]
-Latencies = Mapping[CardRow, Quantity]
+Latencies = Mapping[listing.CardRow, Quantity]
 
 AT_ONCE = 4
 """Cards that are timed before the others are predicted again."""
@@ -35,11 +35,11 @@ _LIMITS = CallLimits(seconds=600, memory_bytes=4_000_000_000)
 
 
 def card_front(
-    rows: Sequence[CardRow],
+    rows: Sequence[listing.CardRow],
     device: str,
     profiles: Sequence[str | Path],
     tell: Tell = lambda _: None,
-) -> tuple[CardRow, ...]:
+) -> tuple[listing.CardRow, ...]:
     """Return the rows on the front of published top-1 and float latency on ``device``,
     the fastest first.
 
@@ -72,13 +72,13 @@ def card_front(
 
 
 def _predict_latencies(
-    rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor
-) -> tuple[dict[CardRow, Quantity], list[str]]:
+    rows: Sequence[listing.CardRow], device: TargetDevice, predictor: DevicePredictor
+) -> tuple[dict[listing.CardRow, Quantity], list[str]]:
     """Return the predicted latencies, and the reasons why others cannot be predicted."""
     # FORMS begins with float32, so the published accuracy fits wherever the device runs float
     # files.
     form = next((name for name in FORMS if name in device.target.precisions), "float32")
-    latencies = dict[CardRow, Quantity]()
+    latencies = dict[listing.CardRow, Quantity]()
     reasons = list[str]()
     for row in rows:
         prediction = predictor.predict_card(row.card, form, device)
@@ -92,9 +92,9 @@ def _predict_latencies(
     return latencies, reasons
 
 
-def _find_front(latencies: Latencies) -> tuple[CardRow, ...]:
+def _find_front(latencies: Latencies) -> tuple[listing.CardRow, ...]:
     """Return the rows that no faster one reaches in accuracy, the fastest first."""
-    front: list[CardRow] = []
+    front: list[listing.CardRow] = []
     # Of equal latencies the most accurate comes first, so that no card beside it joins the front.
     rows = sorted(latencies, key=lambda row: (latencies[row].value, -_accuracy(row)))
     for row in rows:
@@ -103,20 +103,20 @@ def _find_front(latencies: Latencies) -> tuple[CardRow, ...]:
     return tuple(front)
 
 
-def _accuracy(row: CardRow) -> float:
+def _accuracy(row: listing.CardRow) -> float:
     """Return the published top-1 of a card; 0 if it has none."""
     return row.top1 or 0.0
 
 
 def _measure_latencies(
-    rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor, tell: Tell
-) -> dict[CardRow, Quantity]:
+    rows: Sequence[listing.CardRow], device: TargetDevice, predictor: DevicePredictor, tell: Tell
+) -> dict[listing.CardRow, Quantity]:
     """Return the latencies of the rows that may be on the front;
     without TensorFlow, of those with a graph file.
     """
     left, kind = _choose_buildable(rows, tell)
     require_quiet((device.target.threads,), force=False)
-    timed: dict[CardRow, Quantity] = {}
+    timed: dict[listing.CardRow, Quantity] = {}
     with map_pools()[kind](Path("/dev/null")) as pool:
         while True:
             # Each round calibrates the prediction by what was timed,
@@ -139,7 +139,9 @@ def _measure_latencies(
                     tell(f"{row.card.name} is left out: {error.message}")
 
 
-def _choose_buildable(rows: Sequence[CardRow], tell: Tell) -> tuple[list[CardRow], str]:
+def _choose_buildable(
+    rows: Sequence[listing.CardRow], tell: Tell
+) -> tuple[list[listing.CardRow], str]:
     """Return the rows whose graphs can be made here, and the kind of child that makes them."""
     with_graph_file = [row for row in rows if not row.card.needs_converter]
     if len(with_graph_file) == len(rows):
@@ -152,7 +154,7 @@ def _choose_buildable(rows: Sequence[CardRow], tell: Tell) -> tuple[list[CardRow
     return list(rows), HEAVY
 
 
-def _list_candidates(predicted: Latencies, timed: Latencies) -> list[CardRow]:
+def _list_candidates(predicted: Latencies, timed: Latencies) -> list[listing.CardRow]:
     """Return the rows that may be on the front, those near it first:
     their timings exclude the most others.
     """
@@ -171,7 +173,9 @@ def _time_card(pool: ChildPool, card: Card, threads: int) -> Quantity:
     return timing.results[0].to_quantities(timing.runtime)["latency"]
 
 
-def _make_measurement(device: TargetDevice, row: CardRow, latency: Quantity) -> Measurement:
+def _make_measurement(
+    device: TargetDevice, row: listing.CardRow, latency: Quantity
+) -> Measurement:
     return Measurement(
         target=device.target.name,
         model=row.card.name,
@@ -182,7 +186,9 @@ def _make_measurement(device: TargetDevice, row: CardRow, latency: Quantity) -> 
     )
 
 
-def _list_more_accurate(row: CardRow, others: Collection[CardRow]) -> list[CardRow]:
+def _list_more_accurate(
+    row: listing.CardRow, others: Collection[listing.CardRow]
+) -> list[listing.CardRow]:
     """Return the other cards that are at least as accurate."""
     better = []
     for other in others:
@@ -191,7 +197,7 @@ def _list_more_accurate(row: CardRow, others: Collection[CardRow]) -> list[CardR
     return better
 
 
-def _is_beaten(row: CardRow, latencies: Latencies) -> bool:
+def _is_beaten(row: listing.CardRow, latencies: Latencies) -> bool:
     """Return whether another card is at least as accurate and faster,
     by the intervals of both latencies.
     """
@@ -203,7 +209,7 @@ def _is_beaten(row: CardRow, latencies: Latencies) -> bool:
     return False
 
 
-def _compare_with_best(row: CardRow, latencies: Latencies) -> float:
+def _compare_with_best(row: listing.CardRow, latencies: Latencies) -> float:
     """Return the latency over the lowest of the cards that are at least as accurate."""
     others = [latencies[other].value for other in _list_more_accurate(row, latencies)]
     latency_ms = latencies[row].value

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import Card, CardRow, Catalogue
+from advisor.catalog import Card, Catalogue, listing
 from advisor.core import Provenance, StageError, UsageError
 from advisor.engine import card_front
 from advisor.engine._targets.card_front import card_front as front_of
 from advisor.isolation import ChildPool
 from tests.builders import must_fail
 
-ROWS = tuple(CardRow(card, False) for card in Catalogue.load().values())
+ROWS = tuple(listing.CardRow(card, False) for card in Catalogue.load().values())
 
 
-def on(device: str, rows: tuple[CardRow, ...] = ROWS) -> tuple[CardRow, ...]:
+def on(device: str, rows: tuple[listing.CardRow, ...] = ROWS) -> tuple[listing.CardRow, ...]:
     return front_of(rows, device, ())
 
 
@@ -36,7 +36,7 @@ def test_a_device_without_floats_has_a_front_of_int8_and_one_like_no_other_has_n
     assert "advisor benchmark" in (refused.hint or "")
 
 
-def named(*names: str) -> tuple[CardRow, ...]:
+def named(*names: str) -> tuple[listing.CardRow, ...]:
     return tuple(row for row in ROWS if row.card.name in names)
 
 
