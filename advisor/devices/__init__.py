@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.cores import arm_cores
     from advisor.devices._profiles.file_kind import FileKind
-    from advisor.devices._profiles.listing import list_own_devices, list_remarks, remark_unmeasured
     from advisor.devices._profiles.loading import Profiles, prefer_tflite
     from advisor.devices._profiles.measurement import Measurement
     from advisor.devices._profiles.measurements import CALIBRATED, PRECISIONS, SOURCE
@@ -152,8 +151,6 @@ __all__ = [
     "host_profile",
     "keep_export",
     "list_devices",
-    "list_own_devices",
-    "list_remarks",
     "listing",
     "load_features",
     "load_known_devices",
@@ -167,7 +164,6 @@ __all__ = [
     "prefer_tflite",
     "read_document",
     "read_features",
-    "remark_unmeasured",
     "remove",
     "require_runtime",
     "runtime_of",

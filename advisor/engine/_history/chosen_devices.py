@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from advisor.core import HOST, UsageError
-from advisor.devices import Profiles, canonical, list_own_devices, load_known_devices
+from advisor.devices import (
+    Profiles,
+    canonical,
+    listing,
+    load_known_devices,
+)
 from advisor.engine._history.connected import (
     LIMIT_S,
     MOST_FILES,
@@ -66,7 +71,7 @@ class Devices:
         """
         measuring = Measuring(settings, upload, most_files, limit_s)
         profiles = load_known_devices(folders)
-        names = selectors or list_own_devices(profiles)
+        names = selectors or listing.list_own_devices(profiles)
         if HOST in map(canonical, names):
             raise UsageError(
                 "--device: 'host' is this machine, which is measured, not predicted",

@@ -20,11 +20,10 @@ from advisor.devices import (
     Profiles,
     SeveralPhones,
     host_profile,
-    list_remarks,
+    listing,
     load_known_devices,
     local_runtimes,
     phone_remarks,
-    remark_unmeasured,
     runtime_remark,
 )
 from advisor.engine._pipeline.materials import LocalTarget
@@ -143,7 +142,7 @@ class TargetDevices:
         """
         texts = list[str]()
         if self.host:
-            texts += list_remarks(host_profile())
+            texts += listing.list_remarks(host_profile())
         for device in self.devices:
             texts += remarks_of(device)
         # Several targets of one device have the same remarks.
@@ -242,7 +241,7 @@ def remarks_of(device: TargetDevice) -> tuple[str, ...]:
     for remark in phone_remarks(device.profile, device.target):
         remarks.append(f"{device.label}: {remark}")
     remarks.append(remark_of(device))
-    remarks.append(remark_unmeasured(device.profile, device.target))
+    remarks.append(listing.remark_unmeasured(device.profile, device.target))
     return tuple(filter(None, remarks))
 
 
