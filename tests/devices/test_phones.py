@@ -5,18 +5,11 @@ from pathlib import Path
 import pytest
 
 from advisor.core import HOST, UsageError
-from advisor.devices import (
-    Predictor,
-    Soc,
-    device_names,
-    listing,
-    load_features,
-    phone_remarks,
-)
+from advisor.devices import Predictor, Soc, device_names, load_features, phone_remarks
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.cores import core_named
 from advisor.devices._profiles.gpus import GPUS_FILE, find_gpu_peak
-from advisor.devices._profiles.listing import PREDICTED, device_json, find_provenance
+from advisor.devices._profiles.listing import PREDICTED, device_json, find_provenance, list_remarks
 from advisor.devices._profiles.loading import Profiles, read_checked_profile
 from advisor.devices._profiles.phone_names import phones_named, read_boards, read_phones
 from advisor.devices._profiles.phones import list_phones, nearest_names, profile_of
@@ -125,11 +118,9 @@ def test_every_phone_is_known_by_its_name_code_and_slug_and_no_name_is_there_twi
 
 def test_a_predicted_profile_says_so_and_how_to_measure_it(profiles: Profiles) -> None:
     pixel, iphone = profiles.profile("Pixel 8"), profiles.profile("iPhone 15")
-    assert listing.list_remarks(pixel)[0].startswith(
-        "predicted from the cores of Google Tensor G3; nothing was measured on it"
-    )
-    assert "advisor devices add --usb" in listing.list_remarks(pixel)[1]
-    assert "CSV" in listing.list_remarks(iphone)[1]
+    assert list_remarks(pixel)[0].startswith("predicted from the cores of Google Tensor G3; nothing was measured on it")
+    assert "advisor devices add --usb" in list_remarks(pixel)[1]
+    assert "CSV" in list_remarks(iphone)[1]
     assert (find_provenance(pixel), device_json(pixel)["provenance"]) == (PREDICTED, "predicted")
     assert (pixel.memory_bytes, pixel.npu, pixel.isa) == (8_000_000_000, "Edge TPU", "armv9-a")
 
@@ -145,8 +136,8 @@ def test_a_hexagon_and_a_listed_gpu_are_targets_and_others_are_facts(profiles: P
 
 
 def test_the_list_has_measured_and_predicted_phones_and_the_variants_of_each(profiles: Profiles) -> None:
-    assert "also sold as galaxy-s24-exynos-2400 (SM-S921B, SM-S921N)" in listing.list_remarks(profiles["galaxy-s24"])[0]
-    assert listing.list_remarks(profiles["pixel-4"]) == ()
+    assert "also sold as galaxy-s24-exynos-2400 (SM-S921B, SM-S921N)" in list_remarks(profiles["galaxy-s24"])[0]
+    assert list_remarks(profiles["pixel-4"]) == ()
     listed = {profile.name: profile for profile in list_phones(profiles)}
     assert listed["galaxy-s24"] is profiles["galaxy-s24"]
     assert listed["pixel-8"].predicted_from

@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.measurement import (
-    Detections,
-    average_precision,
-    box_matches,
-    label_precision,
-)
+from advisor.measurement import Detections, average_precision, box_matches, label_precision
 from advisor.measurement._box_matches import Matched, centre_score, centre_shares, choose_threshold, count_boxes
 from advisor.tflite import CENTRE_DISTANCE
 from tests.builders import must_fail

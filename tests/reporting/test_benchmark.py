@@ -5,12 +5,7 @@ import io
 from rich.console import Console
 
 from advisor.cli._files import TIMING_COLUMNS
-from advisor.measurement import (
-    LatencyResult,
-    ModelTiming,
-    host,
-    session,
-)
+from advisor.measurement import LatencyResult, ModelTiming, host, session
 from advisor.measurement._host import Conditions
 from advisor.reporting import Rows, print_benchmark
 from tests.measurement.latency.test_latency import QUIET, series

@@ -18,6 +18,7 @@ from advisor.devices._runtime_packages import Runtime, parse_runtime, refuse_new
 from advisor.measurement import measure, session
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.pipeline import _read_normalization
+from advisor.measurement._latency.session import Benchmark, benchmark
 from advisor.measurement._on_device.gpu import benchmark_on_gpu
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import OPERATOR
@@ -31,9 +32,7 @@ from tests.tables import with_cases
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 
 
-def briefly(
-    *models: Path, function: Callable[..., session.Benchmark] = session.benchmark, **options: Any
-) -> session.Benchmark:
+def briefly(*models: Path, function: Callable[..., Benchmark] = benchmark, **options: Any) -> Benchmark:
     """Measure with an effort that a user cannot ask for: a run of a file shows what these tests look at."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "EFFORTS", ("load", "survey"))
@@ -41,7 +40,7 @@ def briefly(
 
 
 @pytest.fixture(scope="module")
-def pair(starts_processes: None, model_folder: Path, float_model: Path, swish_model: Path) -> session.Benchmark:
+def pair(starts_processes: None, model_folder: Path, float_model: Path, swish_model: Path) -> Benchmark:
     """Two files that run and one that crashes the runtime, on an image that is decoded at once."""
     image = model_folder / "red.png"
     Image.new("RGB", (8, 8), "red").save(image)
@@ -49,9 +48,7 @@ def pair(starts_processes: None, model_folder: Path, float_model: Path, swish_mo
     return briefly(float_model, crash, swish_model, threads=(1, 2), effort="survey", image=image)
 
 
-def test_files_that_run_are_measured_at_every_thread_count_with_ratios_and_a_crash_is_a_row(
-    pair: session.Benchmark,
-) -> None:
+def test_files_that_run_are_measured_at_every_thread_count_with_ratios_and_a_crash_is_a_row(pair: Benchmark) -> None:
     timed = [file.timing for file in pair.files if file.timing]
     assert [[row.threads for row in timing.results] for timing in timed] == [[1, 2], [1, 2]]
     assert {timing.effort for timing in timed} == {"survey"}
@@ -68,7 +65,7 @@ def test_files_that_run_are_measured_at_every_thread_count_with_ratios_and_a_cra
         assert file.arena_bytes > 0
 
 
-def test_the_way_from_a_image_to_an_answer_adds_up(pair: session.Benchmark) -> None:
+def test_the_way_from_a_image_to_an_answer_adds_up(pair: Benchmark) -> None:
     found = present(pair.files[2].pipeline)
     steps = (found.decode_ms, found.normalise_ms, found.copy_in_ms, found.invoke_ms, found.copy_out_ms, found.answer_ms)
     assert all(step > 0 for step in steps)
@@ -76,7 +73,7 @@ def test_the_way_from_a_image_to_an_answer_adds_up(pair: session.Benchmark) -> N
     assert "us" in found.sentence
 
 
-def test_json_is_whole_and_has_no_infinities(pair: session.Benchmark) -> None:
+def test_json_is_whole_and_has_no_infinities(pair: Benchmark) -> None:
     data = json.loads(json.dumps(pair.to_json(), allow_nan=False))
     assert problems("benchmark", data) == []
     assert data["schema_version"] == 1
@@ -124,10 +121,10 @@ def test_threads_can_be_pinned_to_processors_and_the_function_has_the_name_of_a_
 
 @with_cases
 def test_wrong_files_or_options_are_named(float_model: Path, times: int, options: dict[str, Any], reason: str) -> None:
-    must_fail(UsageError, reason, session.benchmark, *[float_model] * times, **options)
+    must_fail(UsageError, reason, benchmark, *[float_model] * times, **options)
 
 
-@pytest.mark.parametrize("command", [session.benchmark, profile, benchmark_on_gpu])
+@pytest.mark.parametrize("command", [benchmark, profile, benchmark_on_gpu])
 def test_a_file_too_large_for_all_memory_is_refused_first(tmp_path: Path, command: Callable[..., object]) -> None:
     path = small_models.saved(tmp_path, small_models.swish_net(side=100_000, channels=1), "huge.tflite")
     with pytest.raises(UsageError, match=r"huge\.tflite needs \d+\.\d GB for its constants and activations"):

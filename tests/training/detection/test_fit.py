@@ -9,13 +9,7 @@ import pytest
 
 from advisor.catalog import Catalogue
 from advisor.core import StageError
-from advisor.measurement import (
-    CentreFinder,
-    Detections,
-    Detector,
-    average_precision,
-    box_matches,
-)
+from advisor.measurement import CentreFinder, Detections, Detector, average_precision, box_matches
 from advisor.measurement._box_matches import centre_score
 from advisor.tflite import cut_postprocess
 from advisor.training import (
