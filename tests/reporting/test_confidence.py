@@ -75,7 +75,7 @@ def section(view: RunView, name: str = "confidence", **facts: object) -> str:
         held = view.decision.pick.holdout_answers
         view = with_pick(view, holdout_answers=replace(held, confidence=replace(held.confidence, **facts)))
     part = without_scripts(render_html(view)).partition(f'id="{name}"')[2].split("</section>")[0]
-    return " ".join(unescape(part).replace("</bdi>", "").split())
+    return " ".join(re.sub(r'<span class="option">(.*?)</span>|</bdi>', r"\1", unescape(part)).split())
 
 
 def cells(part: str, table: int) -> list[str]:
