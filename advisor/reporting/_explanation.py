@@ -234,7 +234,6 @@ def _describe_share(view: RunView, pick: Evaluation, reached: Quantity) -> str:
     """Return how often the pick is right on which of our images, with the ends of the range."""
     images = _name_images(view, pick).replace("yours", "ours")
     images = images.replace("that chose it", "that also chose it")
-    # The first screen has 90 words: the levels of the ranges stand with the same figures below.
     ends = _show_range(reached, "{:.0f}".format)
     if not view.task.probabilities:
         return f"{_show_whole_percent(reached)} % {view.task.metric} on {images}{ends}"
@@ -246,25 +245,40 @@ def _describe_share(view: RunView, pick: Evaluation, reached: Quantity) -> str:
 
 
 def _describe_time_on_phone(view: RunView, pick: Evaluation, latency: Quantity) -> str:
-    """Return the latency on the first reference phone, or where it was measured."""
+    """Return the latency on the first reference phone, or where it was measured.
+
+    The budget was checked on this machine alone, so a phone that may exceed it says so.
+    """
     target = pick.configuration.target
     unit = describe_unit(target)
     place = "our computer" if target.device == HOST else target.device
+    note = ""
     for (unit_of_phone, phone), predicted in predict_on_phones(view).items():
         unit = unit_of_phone
         place = phone
         latency = predicted
+        note = _compare_with_budget(predicted, view.limits.latency_ms)
         break
-    time = f"{show_ms(latency.value)}{_show_range(latency, text.number)}"
+    ends = _show_range(latency, text.number).removeprefix(" (").removesuffix(")")
     whose = place.partition(" (")[0].removeprefix("a ")
-    return f"{time} on {unit} ({whose}, {latency.provenance})"
+    how = f"{whose}, {unit}, {latency.provenance}"
+    return f"{show_ms(latency.value)} ({'; '.join(filter(None, (ends, how)))}){note}"
 
 
 def _show_range(quantity: Quantity, show: Callable[[float], str]) -> str:
-    """Return the ends of the interval of a figure in brackets; empty without one."""
+    """Return the ends of the interval of a figure in brackets, with its level;
+    empty without one.
+    """
     if quantity.low is None or quantity.high is None:
         return ""
-    return f" ({show(quantity.low)}{text.DASH}{show(quantity.high)})"
+    return f" ({_show_level(quantity)}{show(quantity.low)}{text.DASH}{show(quantity.high)})"
+
+
+def _show_level(quantity: Quantity) -> str:
+    """Return the confidence level that stands before the ends of an interval, ``80 %: ``;
+    empty if it is not known.
+    """
+    return f"{100 * quantity.level:.0f} %: " if quantity.level else ""
 
 
 def _find_reached(view: RunView, pick: Evaluation) -> Quantity | None:
@@ -361,10 +375,7 @@ def _show_latency(latency: Quantity, budget_ms: float | None) -> str:
         and latency.high is not None
         and latency.provenance is not Provenance.MEASURED
     ):
-        level = ""
-        if latency.level:
-            level = f"{100 * latency.level:.0f} %: "
-        ends = f" ({level}{text.number(latency.low)} to {text.number(latency.high)})"
+        ends = f" ({_show_level(latency)}{text.number(latency.low)} to {text.number(latency.high)})"
     return f"{time}{ends} {latency.provenance}"
 
 

@@ -161,7 +161,7 @@ def _draw_chart(view: RunView) -> tuple[blocks.Chart, ...]:
     accuracy_title = f"{view.metric} on validation, %" if view.dataset else f"{view.metric}, %"
     return (
         blocks.Chart(
-            caption, f"latency{where}, ms", accuracy_title, (), dots, text.name(pick), wide
+            caption, f"ms{where}", accuracy_title, (), dots, text.name(pick), wide
         ),
     )
 

@@ -15,7 +15,7 @@ from advisor.datasets import DEMO_NOTE
 from advisor.engine import Insights, resolve
 from advisor.engine._history.label_check import CheckedLabels, WrongLabel
 from advisor.reporting import RunView, _text as text, print_answer, summary_html
-from advisor.reporting._explanation import opening_lines
+from advisor.reporting._explanation import meeting_line, opening_lines
 from advisor.reporting._figures import key_figures
 from advisor.reporting._files import recommendation_json, render_markdown
 from advisor.reporting._foundations import list_foundations
@@ -175,13 +175,14 @@ def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_
 
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     facts = CardFacts(params=4.7e6, macs=385e6, input_size=224)
-    (_, _, time, _) = opening_lines(with_pick(judged_view(), card_facts=facts))
+    (_, _, time, _) = opening_lines(view := with_pick(judged_view(), card_facts=facts))
     figure, phone = r"[\d.]+ ms \(80 %: [\d.]+ to [\d.]+\) predicted on", r"\(Samsung Galaxy (A54 5G|S23), 2023\)"
     over = "perhaps over the 50.0 ms budget"
     phones = f"{figure} a mid-range phone {phone}, {over}; {figure} a flagship {phone}, {over}"
-    assert re.fullmatch(
-        rf"On 2 CPU threads: {phones}; [\d.]+ ms measured on this machine \(test data, 2 cores\)\.", time
-    )
+    here = r"[\d.]+ ms measured on this machine \(test data, 2 cores\)\."
+    assert re.fullmatch(rf"On 2 CPU threads: {phones}; {here}", time)
+    ends = rf"\(95 %: \d+–\d+\), [\d.]+ ms \(80 %: [\d.]+–[\d.]+; mid-range phone, 2 CPU threads, predicted\), {over}\."
+    assert re.search(ends, meeting_line(view))
 
 
 @with_cases
