@@ -7,6 +7,7 @@ they are: tests hold them.
 from collections.abc import Iterator
 
 from advisor.core._choice import Choice
+from advisor.core._configuration import HOST
 from advisor.core._evaluation import Evaluation
 from advisor.core._limits import NAMES, Limits, is_drop
 from advisor.core._preference import Preference
@@ -151,7 +152,10 @@ def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
         origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
     p90, budget = show_against("latency", limits.latency_ms, pick.p90_ms)
-    return f" and meets the {budget} budget with p90 {p90}{uncertain}"
+    device = pick.configuration.target.device
+    # Where no device is named, the budget is that of another one than the machine of the search.
+    where = "this machine" if device == HOST else device
+    return f" and meets the {budget} budget on {where} with p90 {p90}{uncertain}"
 
 
 def compare_with_pick(other: Evaluation, pick: Evaluation, with_p90: bool = False) -> str:

@@ -375,7 +375,9 @@ def _show_latency(latency: Quantity, budget_ms: float | None) -> str:
         and latency.high is not None
         and latency.provenance is not Provenance.MEASURED
     ):
-        ends = f" ({_show_level(latency)}{text.number(latency.low)} to {text.number(latency.high)})"
+        ends = (
+            f" ({_show_level(latency)}{text.number(latency.low)} to {text.number(latency.high)})"
+        )
     return f"{time}{ends} {latency.provenance}"
 
 

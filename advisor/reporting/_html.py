@@ -159,11 +159,7 @@ def _draw_chart(view: RunView) -> tuple[blocks.Chart, ...]:
         where = f" on {devices.pop()}"
     # The sentence beside the plot has the figure of the hold-out, which few files have.
     accuracy_title = f"{view.metric} on validation, %" if view.dataset else f"{view.metric}, %"
-    return (
-        blocks.Chart(
-            caption, f"ms{where}", accuracy_title, (), dots, text.name(pick), wide
-        ),
-    )
+    return (blocks.Chart(caption, f"ms{where}", accuracy_title, (), dots, text.name(pick), wide),)
 
 
 def _list_mistakes(view: RunView) -> list[pages.Photo]:

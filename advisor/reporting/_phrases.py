@@ -196,7 +196,9 @@ def counts(view: RunView) -> str:
     files = f" ({plural(tally.files, 'file')})" if tally.files < tally.meet else ""
     meet = "meets" if tally.meet == 1 else "meet"
     over = "does" if tally.over == 1 else "do"
-    groups = [f"{tally.meet}{files} {meet} the budget", f"{tally.over} {over} not"]
+    # Another device than this machine may be over a budget of latency.
+    where = " on this machine" if view.only_here and view.limits.latency_ms else ""
+    groups = [f"{tally.meet}{files} {meet} the budget{where}", f"{tally.over} {over} not"]
     if tally.unranked:
         groups.append(f"{tally.unranked} without an accuracy")
     groups += (f"{tally.failed} failed", f"{tally.skipped} skipped")

@@ -33,6 +33,7 @@ def test_a_model_without_an_accuracy_is_not_said_to_miss_the_budget() -> None:
     assert present(before)[1] == present(after)[1]
     assert ", 1 without an accuracy, " in counts(replace(view, evaluations=rows))
     assert counts(replace(view, manifest={"configurations": 999, "reevaluated": {}})) == counts(view)
+    assert "meet the budget, " in counts(replace(view, limits=replace(view.limits, latency_ms=None)))
 
 
 def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:
