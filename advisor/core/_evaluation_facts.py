@@ -10,11 +10,14 @@ fact is one field with a default; ``_codec.py`` writes and reads it by its type.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from advisor.core._confidence_facts import ConfidenceFacts
 from advisor.core._quantity import Interval, Quantity
 from advisor.core._units import plural
+
+Label = TypeVar("Label", int, str)
+"""A class by its number or its name."""
 
 
 @dataclass(frozen=True)
@@ -428,6 +431,21 @@ class HoldoutPart:
     def reason(self) -> str:
         """Why it is not the whole hold-out."""
         return f"the time limit left no time for the other {self.images - self.judged:,}"
+
+    def count_by_class(self, images: Mapping[Label, int]) -> dict[Label, int]:
+        """Return how many of the ``images`` of each class belong to the part, in the same order.
+
+        The images of each class are spread evenly from 0 to 1, and the first ones are taken, so
+        that the part is in proportion to the classes.
+        """
+        places = []
+        for number, (label, count) in enumerate(images.items()):
+            for place in range(count):
+                places.append(((place + 0.5) / count, number, label))
+        counts = dict.fromkeys(images, 0)
+        for *_, label in sorted(places)[: self.judged]:
+            counts[label] += 1
+        return counts
 
 
 class ConditionAccuracy(NamedTuple):

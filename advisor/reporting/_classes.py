@@ -7,8 +7,9 @@ others name the weakest class. In a confusion matrix, rows are true classes and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from advisor.core import (
@@ -24,6 +25,7 @@ from advisor.core import (
 )
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import Block, Labelled, Span, TableColumn, table_of
+from advisor.reporting._class_counts import count_judged_images
 
 if TYPE_CHECKING:
     from advisor.reporting._view import RunView
@@ -43,6 +45,9 @@ DIFFERENCES = 5
 
 LEAST = 2
 """Images by which the counts of a pair must differ: a single one tells nothing."""
+
+NO_COUNTS: Mapping[str, int] = MappingProxyType({})
+"""The images of classes whose numbers are not known."""
 
 Matrix = tuple[tuple[int, ...], ...]
 
@@ -132,33 +137,34 @@ def _read_confusion(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | No
     return table
 
 
-def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:
-    """Return the recall of each class:
-    from the confusion matrix with intervals, else ``per_class_recall`` (shares).
+def compute_recalls(
+    answers: ImageAnswers, labels: Sequence[str], images: Mapping[str, int] = NO_COUNTS
+) -> tuple[ClassRecall, ...]:
+    """Return the recall of each class with its interval:
+    from the confusion matrix, else from ``per_class_recall`` (shares) and the ``images`` of each
+    class, without intervals where these are not known.
     """
     table = _read_confusion(answers, labels)
     if table is None:
         boxes = answers.boxes.by_class if answers.boxes else {}
         rows = []
         for label, share in answers.per_class_recall.items():
-            rows.append(
-                ClassRecall(
-                    label,
-                    share and 100 * share,
-                    n=0 if share is None else None,
-                    boxes=boxes.get(label),
-                )
-            )
+            count = 0 if share is None else images.get(label)
+            row = ClassRecall(label, share and 100 * share, n=count, boxes=boxes.get(label))
+            if share is not None and count:
+                interval = Interval.wilson(round(share * count), count)
+                row = replace(row, low=100 * interval.low, high=100 * interval.high)
+            rows.append(row)
         return tuple(rows)
     answered = list(map(sum, zip(*table, strict=True)))
     class_recalls = []
-    for index, (label, row) in enumerate(zip(labels, table, strict=True)):
+    for index, (label, counts) in enumerate(zip(labels, table, strict=True)):
         precision = None
         if answered[index]:
-            precision = 100 * row[index] / answered[index]
-        class_recall = ClassRecall(label, None, n=sum(row), precision=precision)
-        if sum(row):
-            interval = Interval.wilson(row[index], sum(row))
+            precision = 100 * counts[index] / answered[index]
+        class_recall = ClassRecall(label, None, n=sum(counts), precision=precision)
+        if sum(counts):
+            interval = Interval.wilson(counts[index], sum(counts))
             class_recall = replace(
                 class_recall,
                 recall=100 * interval.value,
@@ -197,16 +203,6 @@ def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, 
         if float_share is not None and share is not None:
             lost[name] = 100 * (float_share - share)
     return lost
-
-
-def find_weakest(recalls: Sequence[ClassRecall]) -> ClassRecall | None:
-    """Return the class with the lowest recall; None where no class has an image."""
-    # The place decides between equal ones: rows have no order.
-    rows_with_figures = []
-    for place, row in enumerate(recalls):
-        if row.recall is not None:
-            rows_with_figures.append((row.recall, place))
-    return recalls[min(rows_with_figures)[1]] if rows_with_figures else None
 
 
 def list_confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
@@ -332,7 +328,7 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     if pick is None or not pick.answers.has_classes:
         return
     answers = pick.holdout_answers or pick.answers
-    class_recalls = compute_recalls(answers, view.classes)
+    class_recalls = compute_recalls(answers, view.classes, count_judged_images(view, pick))
     if not class_recalls:
         return
     class_recalls = add_ranges(class_recalls, answers, task.by_class)

@@ -23,7 +23,8 @@ from advisor.core import (
     units,
 )
 from advisor.reporting import _text as text
-from advisor.reporting._classes import compute_recalls, find_weakest
+from advisor.reporting._class_counts import are_few, count_judged_images, find_weakest
+from advisor.reporting._classes import compute_recalls
 from advisor.reporting._reference_phones import REFERENCES, describe_unit, predict_on_phones
 from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import FLOATS, find_failed_int8, int8_size, lacks_int8, list_int8
@@ -448,18 +449,22 @@ def _list_weaknesses(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what is weakest, and what happens to images unlike those of the classes."""
     answers = pick.holdout_answers or pick.answers
     try:
-        class_recalls = compute_recalls(answers, view.classes) if answers.has_classes else ()
+        images = count_judged_images(view, pick)
+        class_recalls = compute_recalls(answers, view.classes, images)
     except UsageError:  # they are damaged, which the section on classes says
         class_recalls = ()
     weak = find_weakest(class_recalls)
     if weak is not None and weak.recall is not None and len(class_recalls) > 1:
         if not view.task.probabilities:
             right = f"{weak.recall:.0f} %"
-        elif weak.n and weak.n < 100:
+        elif weak.n and weak.n < FEW_IMAGES:
             right = f"right on {weak.recall * weak.n / 100:.0f} of its {weak.n} images"
         else:
             right = f"right on {weak.recall:.0f} of 100 of its images"
         yield f"It is weakest on '{weak.label}': {right}."
+    elif are_few(class_recalls):
+        most = max(row.n or 0 for row in class_recalls)
+        yield f"Too few images judged each class to name the weakest: {most} at most."
     worst = min(pick.capture.by_condition, key=lambda row: row.top1, default=None)
     if worst is not None:
         unit = "of 100 images" if view.task.probabilities else f"% {view.task.metric}"

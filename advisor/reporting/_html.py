@@ -27,12 +27,12 @@ from advisor.reporting import (
 )
 from advisor.reporting._answer import list_warned_blocks, make_summary, other_risks
 from advisor.reporting._app_size import PHONES, AppGrowth, app_growth
+from advisor.reporting._class_counts import count_judged_images, find_weakest
 from advisor.reporting._classes import (
     add_ranges,
     compare_confusions,
     compute_lost_recall,
     compute_recalls,
-    find_weakest,
     list_confused_pairs,
     metric_blocks,
 )
@@ -209,7 +209,7 @@ def _describe_classes(view: RunView) -> Variables | None:
     if pick is None or not pick.answers.has_classes:
         return None
     answers = pick.holdout_answers or pick.answers
-    class_recalls = compute_recalls(answers, labels)
+    class_recalls = compute_recalls(answers, labels, count_judged_images(view, pick))
     if not class_recalls:
         return None
     class_recalls = add_ranges(class_recalls, answers, view.task.by_class)

@@ -73,6 +73,7 @@ class DatasetSummary:
     leaks: int = 0
     copies: Mapping[str, int] = field(default_factory=dict)
     validated_per_class: Mapping[str, int] = field(default_factory=dict)
+    held_out_per_class: Mapping[str, int] = field(default_factory=dict)
     groups_per_class: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     boxes_per_class: Mapping[str, int] = field(default_factory=dict)
@@ -386,7 +387,7 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
     document = run.dataset
     split = run.folder.read_json("split.json")
     try:
-        validated, groups = _count_split(split, document["pictures_per_class"])
+        names = document["pictures_per_class"]
         rejected = []
         for row in document["rejected"]:
             rejected.append({"path": row["path"], "reason": row["reason"]})
@@ -400,8 +401,9 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
             copies=dict(document.get("copies") or {}),
-            validated_per_class=validated,
-            groups_per_class=groups,
+            validated_per_class=_count_part(split, VALIDATION, names),
+            held_out_per_class=_count_part(split, HOLDOUT, names),
+            groups_per_class=_count_groups(split),
             notes=tuple(map(str, document.get("notes") or ())),
             boxes_per_class=dict(document.get("boxes_per_class") or {}),
         )
@@ -409,23 +411,25 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
         return None
 
 
-def _count_split(
-    split: Mapping[str, Any], classes: Iterable[str]
-) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Return the validation images of each class, and its groups;
+def _count_part(split: Mapping[str, Any], part: str, classes: Iterable[str]) -> dict[str, int]:
+    """Return the images of each class in a part of the split;
     nothing where the split is missing or damaged.
     """
     try:
-        counts = Counter(str(row["class"]) for row in split[VALIDATION])
+        counts = Counter(str(row["class"]) for row in split[part])
     except (KeyError, TypeError):
-        return {}, {}
-    validated = {name: counts[name] for name in classes}
+        return {}
+    return {name: counts[name] for name in classes}
+
+
+def _count_groups(split: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the groups of each class; nothing where the split is missing or damaged."""
     try:
         rows = set()
         for part in PARTS:
             for row in split[part]:
                 rows.add((str(row["class"]), row["group"]))
     except (KeyError, TypeError):
-        return validated, {}
+        return {}
     # Sorted, as the first of equals is named.
-    return validated, Counter(sorted(name for name, _ in rows))
+    return Counter(sorted(name for name, _ in rows))

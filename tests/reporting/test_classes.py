@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import BoxFacts, ClassBoxes, Evaluation, ImageAnswers, JudgedBox, JudgedImage, UsageError
+from advisor.core import BoxFacts, ClassBoxes, Evaluation, HoldoutPart, ImageAnswers, JudgedBox, JudgedImage, UsageError
 from advisor.datasets._thumbnails import BYTES_PER_PIXEL
+from advisor.reporting._class_counts import are_few, count_judged_images, find_weakest
 from advisor.reporting._classes import (
     DIFFERENCES,
     HEATMAP_CLASSES,
@@ -20,13 +21,13 @@ from advisor.reporting._classes import (
     compare_confusions,
     compute_lost_recall,
     compute_recalls,
-    find_weakest,
     list_confused_pairs,
     make_heatmap,
 )
 from advisor.reporting._pages import DRAWN, LOOKS, SIDE, data_uri, photos
-from tests.builders import evaluation, must_fail
+from tests.builders import evaluation, must_fail, present
 from tests.datasets.folders import image
+from tests.reporting import views
 from tests.tables import with_cases
 
 LABELS = ("cat", "dog", "owl")
@@ -50,8 +51,23 @@ def test_recall_comes_with_its_interval_and_count() -> None:
     figures = {"AP of cat": replace(evaluation().accuracy, value=25.0, low=9.0, high=60.0, n=7)}
     (cat,) = add_ranges(shares, ImageAnswers(figures=figures), "AP")
     assert (cat.recall, cat.low, cat.high, cat.n) == (25.0, 9.0, 60.0, 7)
+    (cat,) = compute_recalls(ImageAnswers(per_class_recall={"cat": 0.8}), LABELS, {"cat": 10})
+    assert (cat.n, cat.low, cat.high) == (10, found["cat"].low, found["cat"].high), "the split has the number"
     answers = ImageAnswers(confusion=((6, 2, 0), (2, 8, 0), (0, 0, 0)))
     assert [recall.precision for recall in compute_recalls(answers, LABELS)] == [75.0, 80.0, None]
+
+
+def test_the_split_tells_how_many_images_of_a_class_judged_the_file() -> None:
+    held_out, shares = dict(zip(views.CLASSES, (40, 4, 2, 1, 1, 0), strict=True)), (0.9, 1.0, 0.0, 1.0, 0.0, None)
+    view = views.with_dataset(views.judged_view(), held_out_per_class=held_out)
+    answers = ImageAnswers(dict(zip(views.CLASSES, shares, strict=True)))
+    judged = replace(present(view.decision.pick), holdout_answers=answers)
+    for part, n, counts in ((None, 48, held_out), (HoldoutPart(24, 48), 24, (20, 2, 1, 1, 0, 0)), (None, 47, {})):
+        file = replace(judged, holdout_part=part, holdout_accuracy=replace(judged.holdout_accuracy, n=n))
+        if isinstance(counts, tuple):
+            counts = dict(zip(views.CLASSES, counts, strict=True))
+            file = replace(file, holdout_answers=replace(answers, per_class_recall={views.CLASSES[0]: 0.9}))
+        assert count_judged_images(view, file) == counts
 
 
 def test_a_class_loses_what_the_form_recognises_less_than_float32() -> None:
@@ -60,13 +76,15 @@ def test_a_class_loses_what_the_form_recognises_less_than_float32() -> None:
 
 
 @pytest.mark.parametrize(
-    "answers", [ImageAnswers(confusion=((0, 0), (0, 3))), ImageAnswers(per_class_recall={"a": None, "b": 1.0})]
+    "answers", [ImageAnswers(confusion=((0, 0), (1, 9))), ImageAnswers(per_class_recall={"a": None, "b": 0.9})]
 )
 def test_class_without_images_has_no_recall_and_is_not_the_weakest(answers: ImageAnswers) -> None:
     found = compute_recalls(answers, ("a", "b"))
     assert (found[0].recall, found[0].low, found[0].n) == (None, None, 0)
     assert find_weakest(found) is found[1]
     assert find_weakest(found[:1]) is None
+    assert find_weakest([replace(found[1], n=9), replace(found[1], recall=100.0)]) is None, "few images, no error"
+    assert [are_few([replace(found[1], n=count)] * 2) for count in (9, 10, None)] == [True, False, False]
 
 
 def test_classes_of_a_detector_have_precision_recall_and_error_of_counting() -> None:

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from advisor.core import HoldoutPart
 from advisor.datasets import (
     HOLDOUT,
     Dataset,
@@ -197,13 +198,12 @@ class Images:
         members: dict[int, list[int]] = {}
         for index in sorted(self.split.holdout, key=lambda index: images[index].sha256):
             members.setdefault(images[index].label, []).append(index)
-        # The images of each class are spread evenly from 0 to 1, and the first ones are taken.
-        places = []
-        for label, of_class in members.items():
-            for place, index in enumerate(of_class):
-                places.append(((place + 0.5) / len(of_class), label, index))
-        chosen = sorted(index for *_, index in sorted(places)[:count])
-        return replace(self, split=replace(self.split, holdout=tuple(chosen)))
+        sizes = {label: len(members[label]) for label in sorted(members)}
+        part = HoldoutPart(count, len(self.split.holdout))
+        chosen = []
+        for label, most in part.count_by_class(sizes).items():
+            chosen += members[label][:most]
+        return replace(self, split=replace(self.split, holdout=tuple(sorted(chosen))))
 
     @property
     def large(self) -> bool:

@@ -1,0 +1,65 @@
+"""The images of each class that judged a file, and the weakest class.
+
+A run with many classes keeps no confusion matrix, and so no number of images beside a recall. The
+split has the numbers: :func:`count_judged_images` takes them from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from advisor.reporting._image_risks import FEW_IMAGES
+
+if TYPE_CHECKING:
+    from advisor.core import Evaluation
+    from advisor.reporting._classes import ClassRecall
+    from advisor.reporting._view import RunView
+
+COUNT_ERROR = 0.001
+"""How far a number of right answers may be from a whole number, as shares are rounded."""
+
+
+def count_judged_images(view: RunView, evaluation: Evaluation) -> Mapping[str, int]:
+    """Return by class how many images of validation, or of the hold-out if a file ran there,
+    have judged it; nothing where the split does not tell.
+    """
+    if view.dataset is None or not view.task.probabilities:
+        return {}
+    answers = evaluation.holdout_answers
+    if answers is None:
+        answers = evaluation.answers
+        counts = view.dataset.validated_per_class
+        accuracy = evaluation.accuracy
+    else:
+        counts = view.dataset.held_out_per_class
+        accuracy = evaluation.holdout_accuracy
+        if evaluation.holdout_part is not None:
+            counts = evaluation.holdout_part.count_by_class(counts)
+    # Of a split that has changed, or with images that judge nothing, the counts do not fit.
+    if accuracy is None or accuracy.n != sum(counts.values()):
+        return {}
+    for label, share in answers.per_class_recall.items():
+        right = (share or 0.0) * counts.get(label, 0)
+        if abs(right - round(right)) > COUNT_ERROR or (share is None) == bool(counts.get(label)):
+            return {}
+    return counts
+
+
+def find_weakest(recalls: Sequence[ClassRecall]) -> ClassRecall | None:
+    """Return the class with the lowest recall; None where no class has an error,
+    or enough images to tell.
+    """
+    # The place decides between equal ones: rows have no order.
+    rows_with_figures = []
+    for place, row in enumerate(recalls):
+        is_known = row.n is None or row.n >= FEW_IMAGES
+        if row.recall is not None and row.recall < 100.0 and is_known:
+            rows_with_figures.append((row.recall, place))
+    return recalls[min(rows_with_figures)[1]] if rows_with_figures else None
+
+
+def are_few(recalls: Sequence[ClassRecall]) -> bool:
+    """Return whether fewer images than tell something have judged each of several classes."""
+    numbers = [row.n for row in recalls if row.n]
+    return len(numbers) > 1 and max(numbers) < FEW_IMAGES
