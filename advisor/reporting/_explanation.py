@@ -5,6 +5,7 @@ Every form of a report begins with :func:`opening_lines`; the page has :func:`me
 from there, so its first line must begin with the advice and the path of the file.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -18,6 +19,7 @@ from advisor.core import (
     Status,
     UsageError,
     excess_texts,
+    plural,
     show_bytes,
     show_ms,
     units,
@@ -43,10 +45,8 @@ whole number a count may be that was rounded as a share.
 OF_HUNDRED = " of 100"
 """The end of a share that is told as a count."""
 
-ADDRESS = "https://"
-"""The beginning of an address: the server follows,
-in the reason of weights that could not be downloaded.
-"""
+ADDRESS = re.compile(r"https://([^\s/:]+)\S*: ([^\n]+)")
+"""A server and why nothing came from it, in the reason of weights that could not be downloaded."""
 
 VOWELS = ("8", "11 ", "11.", "18 ", "18.")
 """The beginnings of sizes that take ``an``, such as ``8.9 MB``."""
@@ -388,7 +388,7 @@ def _list_unknowns(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[s
     """
     if view.only_here:
         held = "the budget was checked" if view.limits.latency_ms else "all was measured"
-        yield f"the latency on your device ({held} here; name yours: --device)"
+        yield f"the latency on your device ({held} on this machine; name your device: --device)"
     if view.unknown_conditions(pick) and not view.demonstration:
         yield "the accuracy on another visit, camera or day"
     without = view.manifest.get("without_weights") or {}
@@ -406,15 +406,22 @@ def _list_unknowns(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[s
 
 def _explain_missing(without: Mapping[str, str]) -> str:
     """Return how many networks have no weights here, and what to do."""
+    servers = Counter[str]()
     causes = Counter[str]()
+    downloads = 0
     for reason in without.values():
-        _, address, cause = reason.rpartition(ADDRESS)
-        if address:
-            causes[cause] += 1
-    if causes.total() == len(without):
+        failures = ADDRESS.findall(reason)
+        downloads += bool(failures)
+        # A network may have several sources, such as a mirror.
+        servers.update({server for server, _ in failures})
+        causes.update({cause for _, cause in failures})
+    if downloads == len(without):
         # The search has tried already, so fetching once more is no advice.
+        ((server, _),) = servers.most_common(1)
+        more = f" and {plural(len(servers) - 1, 'other server')}" if len(servers) > 1 else ""
         ((cause, _),) = causes.most_common(1)
-        return f"{len(without)} could not be downloaded: {cause.replace(': ', ', ')}"
+        mostly = "mostly " if len(causes) > 1 else ""
+        return f"{len(without)} could not be downloaded from {server}{more}: {mostly}{cause}"
     return f"{len(without)} without weights here: advisor catalog fetch --all"
 
 

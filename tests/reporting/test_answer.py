@@ -102,7 +102,7 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     held = present(pick.holdout_accuracy)
     assert right == f"Right on {held.value:.0f} of 100 images like yours (95 %: {held.low:.0f} to {held.high:.0f})."
     assert time.endswith(" measured on 2 CPU threads of this machine (test data, 2 cores).")
-    assert "the latency on your device (the budget was checked here; name yours: --device)" in unknown
+    assert "the latency on your device (the budget was checked on this machine; name your device: --device)" in unknown
     assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch --all).")
     assert said(view, 60).splitlines()[0] == file, "a path that is broken cannot be copied"
     page = unescape(with_plain_spaces(render_html(view)))
@@ -208,7 +208,7 @@ def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str
 def test_without_a_budget_none_is_said_to_be_held() -> None:
     view = judged_view()
     unknown = opening_lines(replace(view, limits=replace(view.limits, latency_ms=None)))[-1]
-    assert "the latency on your device (all was measured here; name yours: --device)" in unknown
+    assert "the latency on your device (all was measured on this machine; name your device: --device)" in unknown
 
 
 def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
@@ -218,6 +218,14 @@ def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
     unknown = opening_lines(replace(view, manifest={"without_weights": {card: "no mirror"}}))[-1]
     count = len(tried)
     assert f"1 of {count + 1} networks ({count} tried; 1 without weights here: advisor catalog fetch --all)." in unknown
+    lost = "the weights of 'x' are not available:\n  hf:x: https://{}: timed out\n  mirror: https://{}/x: gone"
+    for servers, words in (
+        (("a.org", "b.org"), "a.org and 1 other server: mostly"),
+        (("a.org", "a.org"), "a.org: mostly"),
+    ):
+        manifest = {"without_weights": {card: "no: https://a.org: timed out", "x": lost.format(*servers)}}
+        unknown = opening_lines(replace(view, manifest=manifest))[-1]
+        assert f"; 2 could not be downloaded from {words} timed out)" in unknown
 
 
 @pytest.mark.parametrize("task", [DETECTION, ANOMALY], ids=lambda task: task.name)
