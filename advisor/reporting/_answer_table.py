@@ -17,7 +17,7 @@ from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Span, TableColumn, Words
 from advisor.reporting._device_results import foreign_runtimes
-from advisor.reporting._foundations import NAMED, find_holdout_rival
+from advisor.reporting._foundations import NAMED, find_holdout_rival, name_judged
 from advisor.reporting._phrases import shortlist, verdict
 from advisor.reporting._view import RunView
 
@@ -356,9 +356,7 @@ def _explain_holdout(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     if view.pick_key in missing or view.decision.unjudged is not None:
         why = "the search ended before that, or picked another file"
     elif view.decision.feasible:
-        why = (
-            "only picks, their closest rivals and one file of each network on the front ran there"
-        )
+        why = f"only {name_judged(view)} ran there"
     else:
         why = "other files are closer to the limits"
     lines.append(f"hold-out {text.MISSING}: not run there, because {why}")

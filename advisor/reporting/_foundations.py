@@ -330,7 +330,17 @@ def _name_unjudged(view: RunView) -> str:
     more = ""
     if len(without) > NAMED:
         more = f" and {len(without) - NAMED} more"
+    judged = name_judged(view)
     return (
-        "On the hold-out ran the picks, also earlier ones of the search, their closest rivals, and"
-        f" one file of each network on the front. Of the front, {names}{more} did not run there."
+        f"{judged[:1].upper()}{judged[1:]} ran on the hold-out. Of the front, {names}{more} did"
+        " not run there."
     )
+
+
+def name_judged(view: RunView) -> str:
+    """Return which files of a search ran on the hold-out, in words.
+
+    Within a time limit, picks come first, and there may be no time for the others.
+    """
+    time = ", where the time limit allowed it," if view.manifest.get("time_limit") else ""
+    return f"picks, their closest rivals and{time} one file of each network on the front"
