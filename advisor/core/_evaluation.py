@@ -113,6 +113,8 @@ class Evaluation:
     # Begins the reason of one that a search did not begin.
     # Runs keep the text, so it never changes.
     NOT_STARTED = "not started"
+    #: Begins that of one whose answers to the images are known, and not its latency.
+    NOT_TIMED = "not timed"
 
     configuration: Configuration  #: what was evaluated
     status: Status  #: ``ok``, ``failed`` or ``skipped``; the last two carry a ``reason``
@@ -187,8 +189,10 @@ class Evaluation:
 
     @property
     def was_begun(self) -> bool:
-        """False if the search ended, or had no time, before it began the configuration."""
-        return not self.reason.startswith(self.NOT_STARTED)
+        """False if the search ended, or had no time, before it began or timed the
+        configuration.
+        """
+        return not self.reason.startswith((self.NOT_STARTED, self.NOT_TIMED))
 
     @property
     def variant(self) -> Variant:

@@ -37,6 +37,7 @@ from advisor.reporting._blocks import Labelled, Paragraph
 from advisor.reporting._classes import class_blocks, metric_blocks
 from advisor.reporting._device_results import foreign_runtimes
 from advisor.reporting._explanation import opening_lines
+from advisor.reporting._failures import list_failures
 from advisor.reporting._figures import key_figures
 from advisor.reporting._foundations import list_foundations
 from advisor.reporting._frames import (
@@ -146,7 +147,7 @@ def _list_failures(view: RunView) -> Iterator[blocks.Block]:
         more = len(rows) - FAILURES_SHOWN
         rest = [f"{more} more are in report.html."] if more > 0 else []
         yield blocks.Group(
-            [phrases.failures(rows[:FAILURES_SHOWN], rest)], f"{len(rows)} failed or skipped"
+            [list_failures(rows[:FAILURES_SHOWN], rest)], f"{len(rows)} failed or skipped"
         )
 
 

@@ -49,6 +49,7 @@ from advisor.reporting._explanation import (
     meeting_line,
     opening_lines,
 )
+from advisor.reporting._failures import failure_blocks
 from advisor.reporting._figures import key_figures
 from advisor.reporting._foundations import list_foundations
 from advisor.reporting._incumbents import incumbent_sentences
@@ -347,7 +348,7 @@ def list_sections() -> tuple[Section, ...]:
             "Funnel",
             lambda view: {"steps": phrases.funnel(view)} if view.evaluations else None,
         ),
-        Section("failures", "Failures", phrases.failure_blocks),
+        Section("failures", "Failures", failure_blocks),
         Section("data", "Data", _describe_data),
         Section("method", "Method", phrases.method),
     )

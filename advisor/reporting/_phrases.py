@@ -30,7 +30,7 @@ from advisor.core import (
     show_seconds,
 )
 from advisor.engine import StageName
-from advisor.reporting import _blocks as blocks, _text as text
+from advisor.reporting import _text as text
 from advisor.reporting._blocks import Labelled, Span, Words
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ WRONG_NAMED = 3
 TABLE_ROWS = 10
 TIES_SHOWN = 4
 REASONS_SHOWN = 3
-FAILURES_SHOWN = 500
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ class ConfigurationCounts:
 
 def count_configurations(view: RunView) -> ConfigurationCounts:
     """Return the one count of a run's configurations, which every part of a report uses."""
-    view = _leave_out_required(view)
+    view = leave_out_required(view)
     within = list(filter(view.limits.met_by, view.ok))
     meet = len(within)
     variants = {(row.configuration.card, row.configuration.variant_name) for row in within}
@@ -173,7 +172,7 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
     )
 
 
-def _leave_out_required(view: RunView) -> RunView:
+def leave_out_required(view: RunView) -> RunView:
     """Return a run without the rows of devices that the pick must run on, too:
     they show figures, and are no choice.
     """
@@ -373,7 +372,7 @@ def funnel(view: RunView) -> tuple[Step, ...]:
 
     Stages are in the order of the work; unknown names come last. Budget, front and pick follow.
     """
-    view = _leave_out_required(view)
+    view = leave_out_required(view)
     configurations = count_configurations(view)
     left = configurations.planned
     is_again = "reevaluated" in view.manifest
@@ -413,70 +412,6 @@ def funnel(view: RunView) -> tuple[Step, ...]:
         Step("on the front", front, meets - front, dominated),
         Step("the pick", 1, front - 1),
     )
-
-
-def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.DataTable:
-    """Return the table of evaluations without a result, each with its reason."""
-    titles = ("configuration", "status", "stage", "reason")
-    cells = []
-    for row in rows:
-        cells.append(
-            (
-                text.name(row),
-                Span(_name_status(row), f"tag {row.status.value}"),
-                row.stage,
-                Span(row.reason, "name"),
-            )
-        )
-    header = blocks.columns(*titles, left=titles)
-    caption = "Configurations without a result"
-    return blocks.DataTable(header, cells, caption, "stopped", notes=notes)
-
-
-def _name_status(row: Evaluation) -> str:
-    """Return how a configuration without a result ended,
-    in the words of :class:`ConfigurationCounts`.
-    """
-    if row.stage == StageName.STOP:
-        return "not reached"
-    return row.status.value
-
-
-def failure_blocks(view: RunView) -> list[blocks.Block]:
-    """Return the section on what failed, was skipped, or has no weights; empty for nothing."""
-    stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
-    without_weights = view.manifest.get("without_weights") or {}
-    if not stopped and not without_weights:
-        return []
-    more = ""
-    if stopped[FAILURES_SHOWN:]:
-        more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all."
-    configurations = count_configurations(view)
-    groups = []
-    for count, how in (
-        (configurations.failed, "failed"),
-        (configurations.skipped, "were skipped"),
-        (configurations.unreached, "were not reached"),
-    ):
-        if count:
-            groups.append(f"{count} {how}")
-    sentence = "Each configuration has a result."
-    if groups:
-        sentence = (
-            f"Of {plural(configurations.planned, 'configuration')}, {', '.join(groups)}. A failure"
-            f" does not stop the run.{more}"
-        )
-    shown: list[blocks.Block] = [
-        blocks.Heading("Failures and skips", "failures"),
-        blocks.Paragraph(sentence, "lead"),
-    ]
-    if stopped:
-        shown.append(failures(stopped[:FAILURES_SHOWN]))
-    if without_weights:
-        models = plural(len(without_weights), "model was", "models were")
-        reasons = blocks.Items([f"{card}: {reason}" for card, reason in without_weights.items()])
-        shown.append(blocks.Group([reasons], f"{models} skipped: their weights are not here"))
-    return shown
 
 
 def leave_out_sentence(

@@ -67,10 +67,14 @@ def rule_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
 def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
     """Record each card of which nothing was evaluated, with the reason why the search ended."""
     evaluated = {evaluation.configuration.card for evaluation in run.evaluations()}
-    reason = f"{Evaluation.NOT_STARTED}: {why}"
     for configuration in plan.configurations():
-        if configuration.card not in evaluated:
-            run.append(plan.skipped(configuration, reason, StageName.STOP))
+        if configuration.card in evaluated:
+            continue
+        # A head may have been trained and judged when the search ended.
+        recipe = f"{configuration.training}-{configuration.compression}"
+        answers = run.path / RunFolder.name_answers(f"{configuration.card}-{recipe}")
+        state = Evaluation.NOT_TIMED if answers.exists() else Evaluation.NOT_STARTED
+        run.append(plan.skipped(configuration, f"{state}: {why}", StageName.STOP))
 
 
 def list_failed_timings(evaluations: Sequence[Evaluation]) -> list[Configuration]:
