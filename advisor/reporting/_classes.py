@@ -410,8 +410,8 @@ def _list_columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], .
 
 
 def metric_blocks(view: RunView) -> list[Block]:
-    """Return every metric of pick and runner-up, on the hold-out if both ran there,
-    the one that counts first.
+    """Return every metric of pick and runner-up, the one that counts first: on the hold-out if
+    both ran on as many images there.
 
     There is a title, what the table shows, and the table; nothing without any metrics.
     """
@@ -421,6 +421,9 @@ def metric_blocks(view: RunView) -> list[Block]:
         return []
     files = [pick] if other is None else [pick, other]
     judged = all(row.holdout_answers and row.holdout_answers.metrics for row in files)
+    judged = (
+        judged and len({row.holdout_accuracy and row.holdout_accuracy.n for row in files}) == 1
+    )
     files_in_words = text.name(pick)
     if other is not None:
         files_in_words = f"{text.name(pick)} and the runner-up, {text.name(other)},"

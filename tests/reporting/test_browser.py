@@ -143,6 +143,18 @@ def test_pick_and_runner_up_are_compared_until_others_are_chosen(opened: Opened)
     assert opened.page.locator("#all input:checked").count() == 2
 
 
+def test_accuracies_on_other_numbers_of_images_of_the_hold_out_are_not_compared(open_page: Open) -> None:
+    view = views.judged_view()
+    judged = replace(present(present(view.decision.pick).holdout_accuracy), n=166)
+    rows = [
+        replace(row, holdout_accuracy=judged) if row.configuration.key == view.pick_key else row
+        for row in view.evaluations
+    ]
+    opened = open_page(replace(view, evaluations=tuple(rows)))
+    on_holdout = opened.page.locator("#compare-table tbody tr").nth(1).locator("td").all_text_contents()
+    assert on_holdout[2] == "not compared: on 166 and 505 images"
+
+
 def test_sorting_orders_the_rows_both_ways_and_says_so(opened: Opened) -> None:
     rows = rank_begun(run_view())
     known = sorted(row.size.value for row in rows if row.size is not None)

@@ -20,8 +20,8 @@ from advisor.reporting._html import render_html
 from advisor.reporting._phrases import describe_limits
 from advisor.reporting._risks import list_risks
 from advisor.reporting._row_selection import Rows
-from tests.builders import must_fail
-from tests.reporting.views import HOSTILE, judged_view, run_view
+from tests.builders import must_fail, present
+from tests.reporting.views import HOSTILE, judged_view, run_view, with_pick
 from tests.tables import read_table, with_cases
 
 SHARES: Mapping[str, float] = {
@@ -93,6 +93,9 @@ def test_the_table_has_the_metric_that_counts_first_on_the_hold_out_once_that_ra
     labels = [METRICS[name].label for name in (Metric.MACRO_F1, Metric.TOP1, Metric.LOG_LOSS, Metric.WORST_GROUP)]
     assert [row[0].removesuffix(" (counts)") for row in rows] == labels
     assert rows[0] == ["macro F1 (counts)", *["75.0 (71.0\u201379.0)"] * 2, METRICS[Metric.MACRO_F1].meaning]
+    part = replace(present(present(metric_view().decision.pick).holdout_accuracy), n=166)
+    on_fewer = with_pick(metric_view(), holdout_accuracy=part)
+    assert " on the validation. " in table_of(on_fewer)[0], "the runner-up ran on more images"
     said, rows = table_of(metric_view(view=run_view()))
     assert " on the validation. " in said
     assert rows[0][1].startswith("80.0 (")
