@@ -41,10 +41,10 @@ SHORTEST = "shortest wall time"
 """The clock of a latency with several threads on a busy machine, see :func:`._text.name_clock`."""
 
 BUSY_MARKS = {
-    "*": "other programs used the machine: the CPU time, which they hardly change",
+    "*": "other programs used the machine: this is the CPU time, which they hardly change",
     "†": (
-        "other programs used the machine: the shortest time, and a p90 that includes waits. The"
-        " budget counts that p90, so the file may be faster"
+        "other programs used the machine: this is the shortest time, and the p90 includes waits."
+        " The budget counts that p90, so the file may be faster"
     ),
 }
 """The meaning of the marks beside a latency. No clock tells the CPU time of several threads."""

@@ -97,12 +97,16 @@ def _list_costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     file = evaluation.file_facts
     if evaluation.latency_p90 or evaluation.latency:
         yield _show_latency(view, evaluation)
-    downloads = []
-    if file.download_bytes:
-        downloads.append(f"{show_bytes(file.download_bytes)} in an app's package")
-    if file.download_zstd_bytes:
-        downloads.append(f"{show_bytes(file.download_zstd_bytes)} by zstd")
-    download = f"to download {', '.join(downloads)}" if downloads else ""
+    downloads = dict[str, list[str]]()
+    for size_bytes, way in (
+        (file.download_bytes, "in an app's package"),
+        (file.download_zstd_bytes, "by zstd"),
+    ):
+        if size_bytes:
+            # A file that is hardly compressible has one size in both ways.
+            downloads.setdefault(show_bytes(size_bytes), []).append(way)
+    sizes = ", ".join(f"{size} {' or '.join(ways)}" for size, ways in downloads.items())
+    download = f"to download {sizes}" if sizes else ""
     for label, name, quantity, most, more in (
         ("File size", "size", evaluation.size, limits.size_bytes, download),
         ("Peak memory", "memory", evaluation.memory, limits.memory_bytes, ""),
@@ -134,7 +138,9 @@ def _show_latency(view: RunView, evaluation: Evaluation) -> Figure:
     limit_ms = view.limits.latency_ms
     middle = ""
     if median and p90:
-        middle = f"{text.name_clock(median) or 'median'} {show_ms(median.value)}"
+        clock = text.name_clock(median)
+        # A CPU time is a median, too; the shortest time is none.
+        middle = f"{clock.replace('CPU', 'median CPU') or 'median'} {show_ms(median.value)}"
     certain = evaluation.show_budget_probability(limit_ms) if limit_ms is not None else ""
     shown, allowed = _show_beside("latency", latency.value, limit_ms)
     percentile = "median"
@@ -143,8 +149,8 @@ def _show_latency(view: RunView, evaluation: Evaluation) -> Figure:
     elif p90:
         percentile = "90th percentile"
     remark = _join_remarks(
+        certain or (allowed and f"{allowed} allowed"),
         middle,
-        certain or allowed,
         text.provenance(latency, evaluation.configuration.target.device),
         evaluation.figures.source,
     )

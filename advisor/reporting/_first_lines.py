@@ -105,6 +105,7 @@ def _state_risk(view: RunView, lines: tuple[str, ...], named: bool = False) -> L
     main = risks[0]
     if named and high:
         more = f", and {len(high) - 1} more" if len(high) > 1 else ""
-        return Labelled("Risk", f"{main.name.lower()}{more}, see below")
+        return Labelled("Warning", f"{main.name.lower()}{more}, see below")
     more = f" ({len(high) - 1} more below)" if len(high) > 1 else ""
-    return Labelled(f"Risk, {main.name.lower()}", f"{text.first_sentence(main.text)}{more}")
+    label = "Warning" if high else "Risk"
+    return Labelled(f"{label}, {main.name.lower()}", f"{text.first_sentence(main.text)}{more}")

@@ -202,7 +202,10 @@ def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str
         assert re.search(rf"[\d)]\{mark} ", form)
         assert re.search(rf"^\{mark} other programs used .*{clock.split()[0]}", form, re.MULTILINE)
         assert f"{clock.replace(' wall', '')}s ({mark}) and medians (no mark) compare only roughly" in form
-    assert f"{clock} " in " ".join(figure.remark for figure in key_figures(view, present(view.decision.pick)))
+    figures = " ".join(figure.remark for figure in key_figures(view, present(view.decision.pick)))
+    assert "of 50.0 ms allowed · " in figures
+    assert f" · {clock.replace('CPU', 'median CPU')} " in figures
+    assert f">contended: {clock}<" in render_html(replace(view, evaluations=(present(view.decision.pick),)))
 
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
@@ -446,10 +449,10 @@ def test_fourteen_rows_at_most_stand_above_the_table_and_brief_prints_only_these
 
 def test_the_first_lines_name_the_highest_risk_and_say_less_where_rows_are_missing() -> None:
     shown = " ".join(said(views.few_view(), brief=True).split())
-    assert "Risk, missing classes: 1 of 6 classes has no validation image: 'paper'. (2 more below)" in shown
+    assert "Warning, missing classes: 1 of 6 classes has no validation image: 'paper'. (2 more below)" in shown
     assert said(views.few_view(), 200).count("1 of 6 classes has no validation image") == 1
     first, _, below = said(crowded_view(), 80).partition("──")
-    assert "Risk: missing classes, and 2 more, see below" in first
+    assert "Warning: missing classes, and 2 more, see below" in first
     assert ("flagship" in first, "no network" in first, "int8 of it failed" in first) == (False, False, False)
     assert "int8 of it failed" in below
     assert "missing classes: 1 of 6 classes has no validation image: 'paper'" in " ".join(below.split())
