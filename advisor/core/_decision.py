@@ -40,7 +40,7 @@ PREDICTED_APART = 0.05
 Predictions that differ by less do not show which is faster.
 """
 
-OR_UNJUDGED = ", with or without a run on the hold-out"
+OR_UNJUDGED = ", also among files that did not run on the hold-out"
 """Follows a condition under which a file without a figure of the hold-out becomes the pick."""
 
 UNRANKED = (

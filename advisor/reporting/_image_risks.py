@@ -269,7 +269,8 @@ def _compare_new_conditions(question: Question, evaluation: Evaluation) -> Itera
         figure = "%" if question.metric == Metric.TOP1 else "% top-1"
         expect = f"{expected.value:.1f} {figure}{text.confidence(expected, ' (', ')')}"
         sentence = (
-            f"Expect about {expect} on images of another place or day, not {measured.value:.1f} %."
+            f"Expect about {expect} on images of another place or day; {measured.value:.1f} %"
+            " holds where images come from the places and days of yours."
         )
         yield Risk("New conditions", Level.HIGH, sentence)
 

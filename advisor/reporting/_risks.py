@@ -139,8 +139,8 @@ def _judge_latency(limits: Limits, evaluation: Evaluation) -> Risk | None:
     )
 
 
-def _judge_compression(evaluation: Evaluation) -> Risk:
-    """Return the risk that compression costs accuracy."""
+def _judge_compression(evaluation: Evaluation) -> Risk | None:
+    """Return the risk that compression costs accuracy; None for a file that is not compressed."""
     drop = evaluation.drop
     recipe = evaluation.configuration.compression
     if evaluation.card_facts.as_it_is:
@@ -150,11 +150,7 @@ def _judge_compression(evaluation: Evaluation) -> Risk:
         )
         return Risk("Learnt images", Level.HIGH, sentence)
     if recipe == FLOAT:
-        return Risk(
-            "Compression",
-            Level.LOW,
-            "The file is not compressed, so compression has lost nothing.",
-        )
+        return None
     if drop is None:
         return Risk(
             "Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured."

@@ -117,8 +117,11 @@ def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     yield from _list_measuring(view, pick)
     tuning = view.insights.tuning
     if tuning is not None:
-        gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
+        ends = f"{tuning.low:+.0f} to {tuning.high:+.0f}"
+        gain = f"about {tuning.points:+.0f} points (in two of three cases {ends})"
         time = f"the training takes about {show_seconds(tuning.seconds)}"
+        if tuning.limited:
+            time += ", and the time limit leaves room for the rest of the search"
         what = f"fine-tuning of {tuning.card}, {gain}; {time}"
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
     networks = view.manifest.get("whole_networks")

@@ -341,7 +341,7 @@ def test_of_tied_files_one_that_ran_on_the_hold_out_comes_first_and_the_other_is
     assert decide([judged, behind], LIMITS).pick == behind, "the images show the judged file to be behind"
     finer = evaluation("finer", accuracy=90.5, latency=30, size=9e6)
     (flip,) = decide([judged, finer], LIMITS).flips
-    assert flip.condition == "only accuracy matters, with or without a run on the hold-out"
+    assert flip.condition == "only accuracy matters, also among files that did not run on the hold-out"
 
 
 def made(rows: list[tuple[int, int, int]]) -> list[Evaluation]:

@@ -57,7 +57,8 @@ def test_a_measured_latency_is_as_risky_as_what_is_left_of_the_limit(p90: float,
 def test_what_compression_costs_or_gains(drop: float, level: Level) -> None:
     row = replace(evaluation("one", "int8"), drop=Quantity(drop, "points", Provenance.MEASURED, drop - 0.1, drop + 0.1))
     assert level_of("Compression", row)[0] is level
-    assert level_of("Compression", evaluation("one"))[0] is Level.LOW  # float32 loses nothing
+    risks = list_risks(run_view(), evaluation("one"))
+    assert "Compression" not in [risk.name for risk in risks], "float32 loses nothing"
     row = replace(evaluation("one", "int8"), drop=Quantity(-1.7, "points", Provenance.MEASURED, -5.0, 0.0))
     assert "gains 1.7 points (95 %: 0.0–5.0)" in level_of("Compression", row)[1]
     for images, expected in ((60, (Level.SOME, "up to 6.0 points")), (400, (Level.LOW, "up to 1.0 points"))):
