@@ -345,7 +345,9 @@ def _explain_holdout(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     part = "validation"
     if view.request.question.robust:
         part = "validation under capture conditions"
-    order = f"below the pick, ranked by {view.metric} on {part}; " if len(rows) > 1 else ""
+    order = ""
+    if len(rows) > 1:
+        order = f"the rows below the pick are ranked by {view.metric} on {part}; "
     lines = [
         f"{order}finalists ran once on the hold-out: expect that figure on images like these",
         *_list_parts(rows),

@@ -37,9 +37,13 @@ def _list_accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     judged = evaluation.holdout_accuracy
     if judged is not None:
         images = text.show_holdout_images(evaluation)
+        # Where another figure is estimated for new conditions, this one holds for the old ones.
+        where = "images like these"
+        estimate = evaluation.new_conditions
+        if estimate is not None and estimate.provenance is not Provenance.MEASURED:
+            where = "images of the same visits, cameras and days"
         remark = (
-            f"95 %: {text.interval(judged)} · expect this on images like these · {images},"
-            " measured once"
+            f"95 %: {text.interval(judged)} · expect this on {where} · {images}, measured once"
         )
         yield Figure(f"{view.task.heading} on the hold-out", f"{judged.value:.1f} %", remark)
     answers = evaluation.holdout_answers or evaluation.answers

@@ -59,8 +59,7 @@ def test_parts_of_the_own_split_and_many_named_groups_keep_their_shares_and_are_
     here, there = (draw_files(listing(sizes, Path(root)), 150) for root in ("photos", "/data/of/a/team"))
     assert [entry.path.parts[-2:] for entry in here.entries] == [entry.path.parts[-2:] for entry in there.entries]
     found = draw_files(listing({"cat": 900, "dog": 900}, group=30), 300)
-    assert len({entry.group for entry in found.entries}) == 60
-    assert counts(found) == {"cat": 150, "dog": 150}
+    assert (len({entry.group for entry in found.entries}), counts(found)) == (60, {"cat": 150, "dog": 150})
 
 
 def test_a_data_set_says_how_many_files_were_listed(tmp_path: Path) -> None:

@@ -77,8 +77,7 @@ def test_children_without_memory_are_failed_rows_and_made_good(
     assert all(each.reason for each in starved if each.status is Status.FAILED)
     run = resumed(empty_results, (out / "latest").resolve(), temporary)
     assert figures(run.evaluations()) == figures(peace.run.evaluations())
-    assert hashes(run) == hashes(peace.run)
-    assert list(temporary.iterdir()) == []
+    assert (hashes(run), list(temporary.iterdir())) == (hashes(peace.run), [])
     assert using(temporary) == []
 
 
@@ -94,8 +93,7 @@ def test_setting_a_clock_back_changes_nothing(empty_results: Path, peace: Peace,
         tomorrow(folder)
     run = resumed(empty_results, (out / "latest").resolve(), temporary)
     assert figures(run.evaluations()) == figures(peace.run.evaluations())
-    assert hashes(run) == hashes(peace.run)
-    assert list(temporary.iterdir()) == []
+    assert (hashes(run), list(temporary.iterdir())) == (hashes(peace.run), [])
 
 
 def tomorrow(folder: Path) -> None:
@@ -115,8 +113,7 @@ def test_a_kill_changes_nothing_of_the_answer(moment: int, usual: Peace, photos:
     assert killed.code == 0, killed
     assert (killed.lost, killed.twice) == (0, 0)
     assert killed.same_figures
-    assert killed.other_files == 0
-    assert killed.left == 0
+    assert (killed.other_files, killed.left) == (0, 0)
     assert killed.same_front
 
 

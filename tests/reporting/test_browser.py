@@ -288,6 +288,8 @@ def test_the_first_screen_has_a_sentence_a_plot_and_photographs_in_ninety_words(
     assert with_plain_spaces(opened.page.evaluate("getSelection().toString()")) == meeting_line(view)
     seen = "one => {const box = one.getBoundingClientRect(); return box.height > 50 && box.top < innerHeight}"
     assert opened.page.locator(".first .chart svg").evaluate(seen)
+    whole = "all => all.every(one => one.scrollHeight <= one.clientHeight)"
+    assert opened.page.locator(".wrong figcaption").evaluate_all(whole), "no name is cut"
     least = 6 if width > 390 else 3
     assert opened.page.locator(".wrong img").evaluate_all(f"all => all.filter({seen}).length") >= least
     opened.page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")

@@ -81,6 +81,9 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     assert "more than noise" not in text
     assert len(set(re.findall(r"^Next: (.*)$", lines, re.MULTILINE))) <= 1, "one next step"
     assert len(set(re.findall(r"fine-tuning of .* takes about ([^:]*):", lines))) <= 1, "one price for a step"
+    assert ("fine-tuning of card0, about +3 points (in two of three cases +1 to +5)" in lines) == (
+        "fine-tuning of " in lines
+    )
     planned, *groups = map(int, re.findall(r"(?<!\()\b\d+", counts(view)))
     assert planned == count_configurations(view).planned == sum(groups) == funnel(view)[0].left
     assert set(re.findall(r"(\d+) configurations?\b", text)) == {str(planned)}

@@ -190,6 +190,7 @@ def test_new_conditions_below_the_interval_of_the_hold_out_are_a_high_risk() -> 
     level, text = level_of("New conditions", replace(row, new_conditions=estimate))
     assert level is Level.HIGH
     assert text.startswith("Expect about 62.0 % (95 %: 50.0")
+    assert text.endswith("another place or day; 90.0 % holds where images come from the places and days of yours.")
     assert "New conditions" not in names(replace(row, new_conditions=replace(estimate, value=86.0)))
 
 

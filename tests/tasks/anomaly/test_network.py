@@ -207,8 +207,7 @@ def test_a_bundle_has_code_vectors_and_a_page(run: RunFolder, browser: Browser, 
     Image.fromarray(part(901, spot=True)[0]).save(photograph)
     (answer,) = predict(run.path, [photograph], tmp_path / "drawn")
     assert answer.answer in ("anomaly", "good")
-    assert answer.found[0].label == "anomaly"
-    assert ran(bundle.path / "check.py")[0] == 0
+    assert (answer.found[0].label, ran(bundle.path / "check.py")[0]) == ("anomaly", 0)
     said = output_of(bundle.path / "python" / "anomaly.py", photograph)
     assert f"{answer.answer}, score {answer.found[0].score:.2f}" in said
     page, scores = ask_page(browser, bundle.path, photograph)

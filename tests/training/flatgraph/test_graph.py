@@ -88,8 +88,7 @@ def test_it_answers_as_the_runtime_does(make: object) -> None:
 def test_kernels_biases_and_the_head_are_found() -> None:
     graph = Graph.read(classifier(SIDE))
     assert list(graph.kernels.values()) == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "FULLY_CONNECTED"]
-    assert len(graph.biases) == 4
-    assert graph.nodes[-2].output == graph.logits
+    assert (len(graph.biases), graph.nodes[-2].output) == (4, graph.logits)
     assert graph.features == (graph.nodes[-3].output,)
 
 

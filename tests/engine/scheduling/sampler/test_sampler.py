@@ -100,8 +100,7 @@ def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
         return _objective(trial)[0], rate
 
     study.optimize(objective)
-    assert len({t.params["rate"] for t in study.trials}) == 12
-    assert len(set(_params(study))) == 12
+    assert (len({t.params["rate"] for t in study.trials}), len(set(_params(study)))) == (12, 12)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +236,7 @@ def test_whatever_happens_no_candidate_is_asked_for_twice(steps: list[str], data
         elif running and step in ("complete", "fail", "prune"):
             _finish(study, running.pop(0), step)
     asked = [tuple(t.params.values()) for t in study.trials if t.params]
-    assert len(set(asked)) == len(asked)
-    assert sampler.remaining(study) == 12 - len(asked)
+    assert (len(set(asked)), sampler.remaining(study)) == (len(asked), 12 - len(asked))
 
 
 def _finish(study: Study, trial: Trial, how: str) -> None:
