@@ -198,7 +198,8 @@ def fit_head(_folder: Path, count: int, _: int) -> int:
 def report_classes(_folder: Path, count: int, _: int) -> int:
     """Make what a report shows of classes."""
     from advisor.core import ImageAnswers
-    from advisor.reporting._classes import compute_recalls, find_weakest, list_confused_pairs
+    from advisor.reporting._class_counts import find_weakest
+    from advisor.reporting._classes import compute_recalls, list_confused_pairs
 
     draw, true = np.random.default_rng(0), np.arange(IMAGES) % count
     table = np.zeros((count, count), dtype=int)

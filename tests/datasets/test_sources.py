@@ -164,8 +164,7 @@ def test_a_folder_that_datasets_saved_is_read(tmp_path: Path) -> None:
 def test_several_shards_are_one_set(tmp_path: Path) -> None:
     shard(tmp_path / "train-000.tar", PICTURES[:4])
     shard(tmp_path / "train-001.tar", PICTURES[4:])
-    assert len(list_files(tmp_path).entries) == 6
-    assert {entry.part for entry in list_files(tmp_path).entries} == {""}
+    assert (len(list_files(tmp_path).entries), {entry.part for entry in list_files(tmp_path).entries}) == (6, {""})
 
 
 def test_a_shard_may_have_names_in_json_or_classes_as_folders(tmp_path: Path) -> None:

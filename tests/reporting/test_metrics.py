@@ -124,9 +124,8 @@ def test_the_estimate_for_new_conditions_is_named_top_1() -> None:
     pick = replace(view.ok[0], new_conditions=estimate)
     now, then = (text for _, text in list_expectations(view, pick))
     assert " % macro F1 (" in now
-    assert "expect this on images of the same visits, cameras and days · " in " ".join(
-        figure.remark for figure in key_figures(view, pick)
-    )
+    remarks = " ".join(figure.remark for figure in key_figures(view, pick))
+    assert "expect this on images of the same visits, cameras and days · " in remarks
     assert then.startswith("about 40 % top-1 (")
     assert any("about 40 % top-1 is expected" in each for each in list_foundations(view, pick))
     (risk,) = [each for each in list_risks(view, pick) if each.name == "New conditions"]

@@ -35,8 +35,7 @@ def test_a_model_without_an_accuracy_is_not_said_to_miss_the_budget() -> None:
     assert ", 1 without an accuracy, " in counts(replace(view, evaluations=rows))
     assert counts(replace(view, manifest={"configurations": 999, "reevaluated": {}})) == counts(view)
     planned = replace(view, manifest={"configurations": len(view.evaluations) + 7})
-    assert "7 were not reached. 0 of these are listed, and are rows" in str(failure_blocks(planned)[1])
-    assert "7 have no row." in str(failure_blocks(planned)[1])
+    assert re.search("7 were not reached. 0 of these are listed, .*; 7 have no row.", str(failure_blocks(planned)[1]))
     assert "no row" not in str(failure_blocks(view)[1])
     assert "meet the budget, " in counts(replace(view, limits=replace(view.limits, latency_ms=None)))
 
