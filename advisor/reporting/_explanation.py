@@ -267,9 +267,7 @@ def _describe_time_on_phone(view: RunView, pick: Evaluation, latency: Quantity) 
 
 
 def _show_range(quantity: Quantity, show: Callable[[float], str]) -> str:
-    """Return the ends of the interval of a figure in brackets, with its level;
-    empty without one.
-    """
+    """Return the ends of an interval in brackets, with its level; empty without one."""
     if quantity.low is None or quantity.high is None:
         return ""
     return f" ({_show_level(quantity)}{show(quantity.low)}{text.DASH}{show(quantity.high)})"
@@ -376,9 +374,8 @@ def _show_latency(latency: Quantity, budget_ms: float | None) -> str:
         and latency.high is not None
         and latency.provenance is not Provenance.MEASURED
     ):
-        ends = (
-            f" ({_show_level(latency)}{text.number(latency.low)} to {text.number(latency.high)})"
-        )
+        level = _show_level(latency)
+        ends = f" ({level}{text.number(latency.low)} to {text.number(latency.high)})"
     return f"{time}{ends} {latency.provenance}"
 
 
