@@ -33,7 +33,7 @@ from advisor.core._relaxation import (
     list_relaxations,
     sum_overrun,
 )
-from advisor.core._units import plural, show_bytes, show_ms
+from advisor.core._units import plural, round_down, show_ms, show_size_limit
 
 PREDICTED_APART = 0.05
 """Share by which a predicted latency must be below another one to answer a tighter budget.
@@ -268,7 +268,9 @@ def _tighten_limits(
         other = _pick_faster(feasible, latency_ms, chooser)
     if other is not None:
         yield _OtherPick(
-            f"the latency budget (p90) is below {show_ms(latency_ms)}", other, by_p90=True
+            f"the latency budget (p90) is below {show_ms(round_down(latency_ms))}",
+            other,
+            by_p90=True,
         )
     smaller = [evaluation for evaluation in feasible if evaluation.size_bytes < pick.size_bytes]
     if smaller:
@@ -276,7 +278,8 @@ def _tighten_limits(
             chooser, preference=replace(chooser.preference, scale_bytes=pick.size_bytes)
         )
         yield _OtherPick(
-            f"the size budget is below {show_bytes(pick.size_bytes)}", scaled.pick(smaller)
+            f"the size budget is below {show_size_limit(round_down(pick.size_bytes))}",
+            scaled.pick(smaller),
         )
 
 

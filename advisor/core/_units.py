@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import ROUND_FLOOR, Decimal
 
 from advisor.core._errors import UsageError, nearest
 
@@ -247,6 +248,24 @@ def show_bytes(size: float) -> str:
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.1f} {unit}"
+    return f"{size:.0f} B"
+
+
+def round_down(value: float) -> float:
+    """Return a positive number with three significant digits, not above ``value``: what holds
+    for all below ``value`` holds for all below it.
+    """
+    # Decimal, because a multiple of 0.0001 may be above the number in binary.
+    exact = Decimal(repr(float(value)))
+    unit = Decimal(1).scaleb(exact.adjusted() - 2)
+    return float(exact.quantize(unit, rounding=ROUND_FLOOR))
+
+
+def show_size_limit(size: float) -> str:
+    """Format a limit of size with three significant digits: ``512 B``, ``3.98 MB``."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
     return f"{size:.0f} B"
 
 

@@ -94,7 +94,9 @@ def _name_rowless(view: RunView, configurations: ConfigurationCounts) -> str:
     if not rowless:
         return ""
     listed_rows = configurations.unreached - rowless
+    if not listed_rows:
+        return " Those that were not reached have no row in evaluations.jsonl."
     return (
-        f" {listed_rows} of these are listed, and are rows of evaluations.jsonl with the status"
-        f" skipped and the stage stop; {rowless} have no row."
+        f" {rowless} of those that were not reached have no row in evaluations.jsonl; the other"
+        f" {listed_rows} have one with the status skipped and the stage stop."
     )

@@ -343,4 +343,5 @@ def name_judged(view: RunView) -> str:
     Within a time limit, picks come first, and there may be no time for the others.
     """
     time = ", where the time limit allowed it," if view.manifest.get("time_limit") else ""
-    return f"picks, their closest rivals and{time} one file of each network on the front"
+    picks = "picks (earlier ones, too), their closest rivals"
+    return f"{picks} and{time} one file of each network on the front"

@@ -386,7 +386,9 @@ def funnel(view: RunView) -> tuple[Step, ...]:
         lost = []
         for row in stopped:
             if row.stage == stage:
-                lost.append(row.reason or row.status.value)
+                # What follows names figures of one network.
+                reason, _, _ = row.reason.partition("; ")
+                lost.append(reason or row.status.value)
         # Most of those that a search did not reach have no row.
         if stage == StageName.STOP:
             lost += ["not reached"] * (configurations.unreached - len(lost))

@@ -128,6 +128,7 @@ def test_what_is_no_quantity_is_refused(read: str, text: str, words: str) -> Non
 @pytest.mark.parametrize(("latency", "shown"), [(0.001, "0.001 ms"), (0.0094, "0.0094 ms"), (0.0095, "0.01 ms")])
 def test_a_short_latency_is_not_shown_as_nothing(latency: float, shown: str) -> None:
     assert units.show_ms(latency) == shown
+    assert 0.99 * latency <= units.round_down(latency) <= latency
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(42, "42 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])

@@ -369,15 +369,12 @@ def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
     ended = with_pick(view, holdout_accuracy=None)
     waiting = replace(others, decision=replace(others.decision, unjudged=others.decision.front[-1]))
     late = "the search ended before"
-    for shown, reason in ((others, "only picks, their closest rivals and"), (ended, late), (waiting, late)):
+    for shown, reason in ((others, "only picks (earlier ones, too), their"), (ended, late), (waiting, late)):
         assert f"hold-out –: not run there, because {reason}" in " ".join(said(shown).split())
-    manifest, few = (
-        {"time_limit": "5min"},
-        "their closest rivals and, where the time limit allowed it, one file of each",
-    )
-    limited = replace(others, manifest=manifest)
-    assert f"because only picks, {few} network on the front ran there" in " ".join(said(limited).split())
-    assert any(text.startswith(f"Picks, {few}") for text in list_foundations(limited, limited.decision.pick))
+    few = "(earlier ones, too), their closest rivals and, where the time limit allowed it, one file of each"
+    limited = replace(others, manifest={"time_limit": "5min"})
+    assert f"because only picks {few} network on the front ran there" in " ".join(said(limited).split())
+    assert any(text.startswith(f"Picks {few}") for text in list_foundations(limited, limited.decision.pick))
     assert "Files that did not run on the hold-out come after the others." in " ".join(said(waiting).split())
 
 
