@@ -330,7 +330,10 @@ def _explain_table(view: RunView, rows: Sequence[Evaluation], robust: bool) -> l
         lines.append(f"≈ statistically tied with the most accurate{elsewhere}")
     lines += _explain_marks(rows)
     if _share_timings(rows):
-        lines.append("files of one graph have one latency: the median of their timings")
+        shortest = ""
+        if any(_mark_busy(row) == "†" for row in rows):
+            shortest = " (of their shortest times, where † stands)"
+        lines.append(f"files of one graph have one latency: the median of their timings{shortest}")
     if any(row.latency_p90 and row.latency_p90.provenance is Provenance.PREDICTED for row in rows):
         lines.append("(p90) of a prediction: with 90 % confidence the latency is no longer")
     on_front = sum(row.configuration.key in view.front_keys for row in rows)

@@ -385,6 +385,9 @@ def test_files_of_one_graph_have_one_latency_and_the_table_says_so() -> None:
     assert note not in " ".join(said(view).split())
     shown = replace(view, decision=replace(view.decision, ties=(twin, *view.decision.ties)))
     assert note in " ".join(said(shown).split())
+    shortest = replace(pick.latency, source="2 threads, shortest wall time (contended machine)")
+    loaded = " ".join(said(with_pick(shown, latency=shortest, contended=True)).split())
+    assert f"{note} (of their shortest times, where † stands)" in loaded
 
 
 def test_likely_wrong_labels_are_counted_and_the_most_doubtful_named() -> None:
