@@ -8,6 +8,9 @@ from tools.about import describe_module, find_modules, read_tree
 
 tree = pytest.fixture(scope="module")(read_tree)
 
+# The whole tree is read, which takes six seconds.
+pytestmark = pytest.mark.integration
+
 
 def test_the_paths_and_constants_of_the_table_of_versions_exist_and_none_is_missing(tree):
     versions = tree.versions
