@@ -29,14 +29,7 @@ from advisor.catalog import Card, Catalogue, build_model, fetch_weights
 from advisor.compression import RecipeInputs, recipe
 from advisor.core import HEAD, recipe_of
 from advisor.datasets import BoxSurvey, InputSpec, load
-from advisor.measurement import (
-    CentreFinder,
-    Detections,
-    Detector,
-    average_precision,
-    box_matches,
-    measure,
-)
+from advisor.measurement import CentreFinder, Detections, Detector, average_precision, box_matches, measure
 from advisor.measurement._average_precision import DetectionScore
 from advisor.measurement._box_matches import centre_score
 from advisor.tasks._counting import COUNTING

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from advisor.core import Diagnosis
     from advisor.devices import DeviceProfile, DeviceTarget
     from advisor.engine import Compression, DataCheck, FileAgreement
-    from advisor.measurement import (
-        Accelerator,
-        DeviceBenchmark,
-        Profile,
-        session,
-    )
+    from advisor.measurement import Accelerator, DeviceBenchmark, Profile, session
 
 Tell = Callable[[str], None]
 """Called with a line about each step."""

@@ -21,12 +21,7 @@ from advisor.core import TASKS, plain, plural, show_bytes, show_latency
 from advisor.reporting import Rows, blocks, text
 
 if TYPE_CHECKING:
-    from advisor.catalog import (
-        Card,
-        Checked,
-        Conversion,
-        ImportedModel,
-    )
+    from advisor.catalog import Card, Checked, Conversion, ImportedModel
     from advisor.core import Interval
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
@@ -37,7 +32,7 @@ RICH_ROWS = 300
 row.
 """
 
-MADE_ROOM = ("int8 %", "params M", "MACs M")
+WIDE_ONLY = ("int8 %", "params M", "MACs M")
 """Columns that only a wide terminal shows beside a latency."""
 
 ONE_ADDRESS = re.compile(r"^the weights of '.*?' are not available: \S+: ")
@@ -83,6 +78,19 @@ def _list_card_columns() -> tuple[blocks.TableColumn[listing.CardRow], ...]:
     )
 
 
+def _list_timed_columns() -> list[blocks.TableColumn[listing.CardRow]]:
+    """Return the columns of cards that have a latency.
+
+    On a narrow terminal, a latency with its interval takes the place of three figures, and long
+    names are folded.
+    """
+    columns = []
+    for column in _list_card_columns():
+        width = blocks.WIDE if column.title in WIDE_ONLY else column.width
+        columns.append(replace(column, width=width, whole=column is CARD_LATENCY))
+    return columns
+
+
 def print_cards(rows: Sequence[listing.CardRow]) -> None:
     """Print the table of cards, and a legend."""
     if not rows:
@@ -90,16 +98,12 @@ def print_cards(rows: Sequence[listing.CardRow]) -> None:
         return
     # The column would be empty unless --front timed or predicted the cards.
     timed = any(row.latency for row in rows)
-    columns = []
-    for column in _list_card_columns():
-        if not timed and column is not CARD_LATENCY:
-            columns.append(column)
-        elif timed:
-            # A latency with its interval takes the place of three figures on a narrow terminal,
-            # and long names are folded there.
-            width = blocks.WIDE if column.title in MADE_ROOM else column.width
-            whole = column is CARD_LATENCY
-            columns.append(replace(column, width=width, whole=whole))
+    columns = _list_timed_columns()
+    if not timed:
+        columns = []
+        for column in _list_card_columns():
+            if column is not CARD_LATENCY:
+                columns.append(column)
     shown = blocks.table_of(columns, rows)
     if len(rows) <= RICH_ROWS:
         blocks.show([shown])

@@ -52,6 +52,11 @@ class Configuration:
         return f"{self.training} {self.compression}"
 
     @property
+    def file_stem(self) -> str:
+        """The name of its files in a run without an ending: ``CARD-head-int8``."""
+        return f"{self.card}-{self.training}-{self.compression}"
+
+    @property
     def name(self) -> str:
         """The name for people: card, recipes and place."""
         target = self.target

@@ -113,7 +113,7 @@ class Evaluation:
     # Begins the reason of one that a search did not begin.
     # Runs keep the text, so it never changes.
     NOT_STARTED = "not started"
-    #: Begins that of one whose answers to the images are known, and not its latency.
+    # Begins the reason of one whose answers to the images are known, and whose latency is not.
     NOT_TIMED = "not timed"
 
     configuration: Configuration  #: what was evaluated
@@ -189,8 +189,8 @@ class Evaluation:
 
     @property
     def was_begun(self) -> bool:
-        """False if the search ended, or had no time, before it began or timed the
-        configuration.
+        """False if the search ended, or had no time, before it began the configuration,
+        or before it timed it.
         """
         return not self.reason.startswith((self.NOT_STARTED, self.NOT_TIMED))
 

@@ -245,15 +245,22 @@ def listed(names: Sequence[str], most: int = 5) -> str:
 
 def show_bytes(size: float) -> str:
     """Format a size for people: ``512 B``, ``3.9 MB`` (10^6)."""
+    number, unit = _choose_unit(size)
+    return f"{size:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def _choose_unit(size: float) -> tuple[float, str]:
+    """Return a size in bytes as a number of the largest unit in which it is at least 1."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size:.0f} B"
+            return size / factor, unit
+    return size, "B"
 
 
 def round_down(value: float) -> float:
-    """Return a positive number with three significant digits, not above ``value``: what holds
-    for all below ``value`` holds for all below it.
+    """Round a positive number down to three significant digits.
+
+    What is said of all numbers below ``value`` is then true of all below the result.
     """
     # Decimal, because a multiple of 0.0001 may be above the number in binary.
     exact = Decimal(repr(float(value)))
@@ -263,10 +270,8 @@ def round_down(value: float) -> float:
 
 def show_size_limit(size: float) -> str:
     """Format a limit of size with three significant digits: ``512 B``, ``3.98 MB``."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size:.0f} B"
+    number, unit = _choose_unit(size)
+    return f"{number:.3g} {unit}"
 
 
 def show_ms_interval(latency_ms: float, low_ms: float | None, high_ms: float | None) -> str:

@@ -14,12 +14,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from advisor.catalog import (
-    Card,
-    Catalogue,
-    fetch_weights,
-    listing,
-)
+from advisor.catalog import Card, Catalogue, fetch_weights, listing
 from advisor.core import StageError, parse, require_training
 from advisor.datasets import Dataset, Pair, Split, members_of, number_linked_groups
 from advisor.engine._execution import Machine

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from advisor.reporting._classes import ClassRecall
     from advisor.reporting._view import RunView
 
-COUNT_ERROR = 0.001
-"""How far a number of right answers may be from a whole number, as shares are rounded."""
+SHARE_ERROR = 0.001
+"""Largest distance of a number of right answers from a whole number: shares are rounded."""
 
 
 def count_judged_images(view: RunView, evaluation: Evaluation) -> Mapping[str, int]:
@@ -40,10 +40,17 @@ def count_judged_images(view: RunView, evaluation: Evaluation) -> Mapping[str, i
     if accuracy is None or accuracy.n != sum(counts.values()):
         return {}
     for label, share in answers.per_class_recall.items():
-        right = (share or 0.0) * counts.get(label, 0)
-        if abs(right - round(right)) > COUNT_ERROR or (share is None) == bool(counts.get(label)):
+        if not _fits_count(share, counts.get(label, 0)):
             return {}
     return counts
+
+
+def _fits_count(share: float | None, count: int) -> bool:
+    """Return whether a recall (0-1; None without images) can be that of so many images."""
+    if share is None:
+        return count == 0
+    right = share * count
+    return count > 0 and abs(right - round(right)) <= SHARE_ERROR
 
 
 def find_weakest(recalls: Sequence[ClassRecall]) -> ClassRecall | None:

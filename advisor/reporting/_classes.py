@@ -421,9 +421,12 @@ def metric_blocks(view: RunView) -> list[Block]:
         return []
     files = [pick] if other is None else [pick, other]
     judged = all(row.holdout_answers and row.holdout_answers.metrics for row in files)
-    judged = (
-        judged and len({row.holdout_accuracy and row.holdout_accuracy.n for row in files}) == 1
-    )
+    numbers = set[int | None]()
+    for row in files:
+        figure = row.holdout_accuracy
+        numbers.add(figure.n if figure else None)
+    # Figures of other numbers of images do not compare.
+    judged = judged and len(numbers) == 1
     files_in_words = text.name(pick)
     if other is not None:
         files_in_words = f"{text.name(pick)} and the runner-up, {text.name(other)},"

@@ -5,9 +5,7 @@ Every form of a report begins with :func:`opening_lines`; the page has :func:`me
 from there, so its first line must begin with the advice and the path of the file.
 """
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from advisor.core import (
@@ -19,7 +17,6 @@ from advisor.core import (
     Status,
     UsageError,
     excess_texts,
-    plural,
     show_bytes,
     show_ms,
     units,
@@ -27,6 +24,7 @@ from advisor.core import (
 from advisor.reporting import _text as text
 from advisor.reporting._class_counts import are_few, count_judged_images, find_weakest
 from advisor.reporting._classes import compute_recalls
+from advisor.reporting._missing_weights import explain_missing
 from advisor.reporting._reference_phones import REFERENCES, describe_unit, predict_on_phones
 from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import FLOATS, find_failed_int8, int8_size, lacks_int8, list_int8
@@ -44,9 +42,6 @@ whole number a count may be that was rounded as a share.
 
 OF_HUNDRED = " of 100"
 """The end of a share that is told as a count."""
-
-ADDRESS = re.compile(r"https://([^\s/:]+)\S*: ([^\n]+)")
-"""A server and why nothing came from it, in the reason of weights that could not be downloaded."""
 
 VOWELS = ("8", "11 ", "11.", "18 ", "18.")
 """The beginnings of sizes that take ``an``, such as ``8.9 MB``."""
@@ -260,17 +255,25 @@ def _describe_time_on_phone(view: RunView, pick: Evaluation, latency: Quantity) 
         latency = predicted
         note = _compare_with_budget(predicted, view.limits.latency_ms)
         break
-    ends = _show_range(latency, text.number).removeprefix(" (").removesuffix(")")
     whose = place.partition(" (")[0].removeprefix("a ")
-    how = f"{whose}, {unit}, {latency.provenance}"
-    return f"{show_ms(latency.value)} ({'; '.join(filter(None, (ends, how)))}){note}"
+    details = f"{whose}, {unit}, {latency.provenance}"
+    ends = _show_interval(latency, text.number)
+    if ends:
+        details = f"{ends}; {details}"
+    return f"{show_ms(latency.value)} ({details}){note}"
 
 
 def _show_range(quantity: Quantity, show: Callable[[float], str]) -> str:
-    """Return the ends of an interval in brackets, with its level; empty without one."""
+    """Return :func:`_show_interval` in brackets after a space; empty without an interval."""
+    ends = _show_interval(quantity, show)
+    return f" ({ends})" if ends else ""
+
+
+def _show_interval(quantity: Quantity, show: Callable[[float], str]) -> str:
+    """Return the ends of an interval after its level, ``80 %: 45.9-117``; empty without one."""
     if quantity.low is None or quantity.high is None:
         return ""
-    return f" ({_show_level(quantity)}{show(quantity.low)}{text.DASH}{show(quantity.high)})"
+    return f"{_show_level(quantity)}{show(quantity.low)}{text.DASH}{show(quantity.high)}"
 
 
 def _show_level(quantity: Quantity) -> str:
@@ -393,33 +396,12 @@ def _list_unknowns(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[s
     tried = {row.configuration.card for row in view.ok} - {*without}
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
     if tried != planned:
-        more = f"; {_explain_missing(without)}" if without and reasons else ""
+        more = f"; {explain_missing(without)}" if without and reasons else ""
         late = len(planned) - len(tried) - len(without)
         reached = f"{len(tried)} tried"
         if late and reasons:
             reached += f", {late} not reached"
         yield f"{len(planned) - len(tried)} of {len(planned)} networks ({reached}{more})"
-
-
-def _explain_missing(without: Mapping[str, str]) -> str:
-    """Return how many networks have no weights here, and what to do."""
-    servers = Counter[str]()
-    causes = Counter[str]()
-    downloads = 0
-    for reason in without.values():
-        failures = ADDRESS.findall(reason)
-        downloads += bool(failures)
-        # A network may have several sources, such as a mirror.
-        servers.update({server for server, _ in failures})
-        causes.update({cause for _, cause in failures})
-    if downloads == len(without):
-        # The search has tried already, so fetching once more is no advice.
-        ((server, _),) = servers.most_common(1)
-        more = f" and {plural(len(servers) - 1, 'other server')}" if len(servers) > 1 else ""
-        ((cause, _),) = causes.most_common(1)
-        mostly = "mostly " if len(causes) > 1 else ""
-        return f"{len(without)} could not be downloaded from {server}{more}: {mostly}{cause}"
-    return f"{len(without)} without weights here: advisor catalog fetch --all"
 
 
 def explain_pick(view: RunView) -> str:

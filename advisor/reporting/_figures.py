@@ -109,8 +109,10 @@ def _list_costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         if size_bytes:
             # A file that is hardly compressible has one size in both ways.
             downloads.setdefault(show_bytes(size_bytes), []).append(way)
-    sizes = ", ".join(f"{size} {' or '.join(ways)}" for size, ways in downloads.items())
-    download = f"to download {sizes}" if sizes else ""
+    sizes = []
+    for size, ways in downloads.items():
+        sizes.append(f"{size} {' or '.join(ways)}")
+    download = f"to download {', '.join(sizes)}" if sizes else ""
     for label, name, quantity, most, more in (
         ("File size", "size", evaluation.size, limits.size_bytes, download),
         ("Peak memory", "memory", evaluation.memory, limits.memory_bytes, ""),

@@ -45,13 +45,15 @@ def _list_looser_options(run: LoadedRun, relaxation: Relaxation) -> Mapping[str,
     """
     limits = run.question.limits
     if relaxation.is_of_floor:
-        floors = {name: f"{value:g}%" for name, value in limits.floors.items()}
+        floors = {}
+        for name, value in limits.floors.items():
+            floors[name] = f"{value:g}%"
         floors[relaxation.limit] = relaxation.needed.replace(" ", "")
         return {"--min-accuracy": _join_by_metric(floors)}
     if relaxation.limit in limits.drops:
-        drops = {
-            name.removesuffix(" drop"): f"{value:g}pt" for name, value in limits.drops.items()
-        }
+        drops = {}
+        for name, value in limits.drops.items():
+            drops[name.removesuffix(" drop")] = f"{value:g}pt"
         drops[relaxation.limit.removesuffix(" drop")] = relaxation.needed.replace(" points", "pt")
         return {"--max-drop": _join_by_metric(drops)}
     # Where no limit alone helps, one relaxation has several:
@@ -62,7 +64,8 @@ def _list_looser_options(run: LoadedRun, relaxation: Relaxation) -> Mapping[str,
         return {}
     options = {}
     for name, end in zip(names, ends, strict=True):
-        options[LIMIT_OPTIONS[name]] = end.replace(" points", "pt").replace(" ", "")
+        typed = end.replace(" points", "pt").replace(" ", "")
+        options[LIMIT_OPTIONS[name]] = typed
     return options
 
 

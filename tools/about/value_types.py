@@ -137,24 +137,24 @@ class ValueTypes:
 
     def _enter(self, module: str, node: ast.expr, variables: Variables) -> Values:
         """Return what ``with`` gives: what a context manager yields, or ``__enter__`` returns."""
-        found = NOTHING
+        inferred = NOTHING
         for value in self._infer(module, node, variables):
             if value.kind in ("Iterator", "Generator"):
-                found |= value.inside[0]
+                inferred |= value.inside[0]
             elif not isinstance(value.kind, str):
-                found |= self._member(value.kind, "__enter__") or frozenset([value])
-        return found
+                inferred |= self._member(value.kind, "__enter__") or frozenset([value])
+        return inferred
 
     def _infer(self, module: str, node: ast.AST, variables: Variables) -> Values:
         """Return what an expression may be."""
         if isinstance(node, ast.Name):
             return variables.get(node.id) or self._name_values(module, node)
         if isinstance(node, ast.Attribute):
-            found = self._name_values(module, node)
+            inferred = self._name_values(module, node)
             for value in self._infer(module, node.value, variables):
                 if not isinstance(value.kind, str):
-                    found |= self._member(value.kind, node.attr)
-            return found
+                    inferred |= self._member(value.kind, node.attr)
+            return inferred
         if isinstance(node, ast.Call):
             return self._infer_call(module, node, variables)
         if isinstance(node, ast.Subscript):
@@ -191,32 +191,32 @@ class ValueTypes:
             return frozenset().union(*(_open(values) or values for values in arguments))
         if arguments and name in SAME_TYPE:
             return arguments[0]
-        found = self._infer(module, call.func, variables)
+        inferred = self._infer(module, call.func, variables)
         if isinstance(call.func, ast.Attribute):
             owners = self._infer(module, call.func.value, variables)
-            found |= _call_mapping(owners, call.func.attr)
-        return found
+            inferred |= _call_mapping(owners, call.func.attr)
+        return inferred
 
     def _name_values(self, module: str, node: ast.AST) -> Values:
         """Return the class that a name is, or what the function or constant of this name gives."""
-        found = NOTHING
+        inferred = NOTHING
         for definition in self._package.resolve(module, node):
             if definition in self._package.classes:
-                found |= {Value(definition)}
+                inferred |= {Value(definition)}
                 continue
             for statement in self._package.definitions(definition.module).get(definition.name, ()):
                 annotation = getattr(statement, "returns", None)
                 annotation = annotation or getattr(statement, "annotation", None)
                 if annotation is not None:
-                    found |= self._read(definition.module, annotation)
-        return found
+                    inferred |= self._read(definition.module, annotation)
+        return inferred
 
     def _member(self, kind: Definition, name: str) -> Values:
         """Return what a field, a property or a call of a method of a class is."""
         for owner in (kind, *self._package.bases[kind]):
-            found = self._members(owner).get(name)
-            if found:
-                return found
+            inferred = self._members(owner).get(name)
+            if inferred:
+                return inferred
         return NOTHING
 
     def _members(self, kind: Definition) -> Mapping[str, Values]:
@@ -268,10 +268,10 @@ class ValueTypes:
                 return named
             name = _last_name(annotation.value)
             return inside[0] if name in TRANSPARENT else frozenset([Value(name, inside)])
-        found = NOTHING
+        inferred = NOTHING
         for definition in self._package.resolve(module, annotation):
-            found |= self._read_definition(definition)
-        return found
+            inferred |= self._read_definition(definition)
+        return inferred
 
     def _read_definition(self, definition: Definition) -> Values:
         """Return the values of a class, or of a name for other types."""
@@ -303,34 +303,34 @@ def _pair(parts: Iterable[Values]) -> Values:
 
 def _open(values: Values) -> Values:
     """Return what a loop over a value gives."""
-    found = NOTHING
+    inferred = NOTHING
     for value in values:
         if isinstance(value.kind, str):
             inside = value.inside[:1] if value.kind in MAPPINGS else value.inside
-            found = found.union(*inside)
-    return found
+            inferred = inferred.union(*inside)
+    return inferred
 
 
 def _index(values: Values) -> Values:
     """Return what ``value[place]`` gives; a part of a sequence counts as its elements, too."""
-    found = NOTHING
+    inferred = NOTHING
     for value in values:
         if isinstance(value.kind, str):
             inside = value.inside[1:] if value.kind in MAPPINGS else value.inside
-            found = found.union(*inside)
-    return found | values
+            inferred = inferred.union(*inside)
+    return inferred | values
 
 
 def _call_mapping(values: Values, method: str) -> Values:
     """Return what a method of a mapping gives."""
-    found = NOTHING
+    inferred = NOTHING
     for value in values:
         if value.kind not in MAPPINGS or len(value.inside) != 2:
             continue
         if method == "items":
-            found |= {Value("list", (frozenset([Value("tuple", value.inside)]),))}
+            inferred |= {Value("list", (frozenset([Value("tuple", value.inside)]),))}
         elif method == "values":
-            found |= {Value("list", value.inside[1:])}
+            inferred |= {Value("list", value.inside[1:])}
         elif method in ("get", "pop", "setdefault"):
-            found |= value.inside[1]
-    return found
+            inferred |= value.inside[1]
+    return inferred

@@ -24,12 +24,7 @@ from advisor.core._evaluation import DETAILS, list_merged_facts, name_entry
 from advisor.datasets import Overview
 from advisor.engine import CardForecast, Comparison, Forecast, Incumbent, PlanView, Reevaluation
 from advisor.engine._history.expected_tuning import ExpectedTuning
-from advisor.measurement import (
-    Delegation,
-    DeviceBenchmark,
-    ModelTiming,
-    session,
-)
+from advisor.measurement import Delegation, DeviceBenchmark, ModelTiming, session
 from advisor.measurement._host import Conditions
 from advisor.reporting import Risk, RunView
 from tools.schemas.described import Entries, Source, own, schema_of

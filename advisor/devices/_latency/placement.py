@@ -137,13 +137,17 @@ def measure_other_form(base: Base, column: Column, candidates: Indices) -> float
     gaps = []
     for index in candidates:
         other = table.columns[index]
-        same = (other.device, other.target) == (column.device, column.target)
         measured = ~np.isnan(table.values[index])
-        if not same or other.precision == column.precision or measured.sum() < _ENOUGH_NETWORKS:
+        is_same_target = (other.device, other.target) == (column.device, column.target)
+        is_other_form = other.precision != column.precision
+        is_enough = measured.sum() >= _ENOUGH_NETWORKS
+        if not (is_same_target and is_other_form and is_enough):
             continue
-        place = weigh_targets(base, other, np.setdiff1d(candidates, [index]))
+        references = np.setdiff1d(candidates, [index])
+        place = weigh_targets(base, other, references)
         expected = place.weights @ base.filled[:, measured] + place.shift
-        gaps.append(float(np.median(table.values[index, measured] - expected)))
+        gap = np.median(table.values[index, measured] - expected)
+        gaps.append(float(gap))
     return float(np.mean(gaps)) if gaps else 0.0
 
 

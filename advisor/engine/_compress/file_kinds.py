@@ -21,12 +21,7 @@ from advisor.compression import to_decibel
 from advisor.core import TASKS, Interval, StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.engine._compress.results import FileAgreement
-from advisor.measurement import (
-    Detector,
-    average_precision,
-    predict,
-    predict_arrays,
-)
+from advisor.measurement import Detector, average_precision, predict, predict_arrays
 from advisor.tflite import (
     DETECTIONS,
     OPERATOR,

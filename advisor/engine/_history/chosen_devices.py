@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from advisor.core import HOST, UsageError
-from advisor.devices import (
-    Profiles,
-    canonical,
-    listing,
-    load_known_devices,
-)
+from advisor.devices import Profiles, canonical, listing, load_known_devices
 from advisor.engine._history.connected import (
     LIMIT_S,
     MOST_FILES,

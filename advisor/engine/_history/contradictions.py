@@ -80,9 +80,7 @@ def _fits_answer(run: LoadedRun) -> bool:
 
 def _contradict_sizes(run: LoadedRun, row: Evaluation) -> Iterator[str]:
     """Yield what the files of an evaluation contradict: their names and sizes."""
-    configuration = row.configuration
-    name = f"{configuration.card}-{configuration.training}-{configuration.compression}.tflite"
-    if row.artefact != f"artifacts/{name}":
+    if row.artefact != f"artifacts/{row.configuration.file_stem}.tflite":
         yield f"{row.artefact} is not the file of this configuration"
     sizes_bytes: list[tuple[str, float]] = [(row.artefact, row.size.value if row.size else 0)]
     for copy in (row.unknown, row.on_all):

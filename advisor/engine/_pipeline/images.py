@@ -198,7 +198,9 @@ class Images:
         members: dict[int, list[int]] = {}
         for index in sorted(self.split.holdout, key=lambda index: images[index].sha256):
             members.setdefault(images[index].label, []).append(index)
-        sizes = {label: len(members[label]) for label in sorted(members)}
+        sizes = {}
+        for label in sorted(members):
+            sizes[label] = len(members[label])
         part = HoldoutPart(count, len(self.split.holdout))
         chosen = []
         for label, most in part.count_by_class(sizes).items():

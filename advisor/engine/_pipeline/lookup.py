@@ -105,10 +105,10 @@ class Lookup:
 
 
 class CachedCards(Mapping[str, CachedResults]):
-    """What the cache has of cards, by name. Each card is looked up when it is asked for, because
-    the files of all of them take seconds to check.
+    """The cached results of cards, by the name of the card.
 
-    With ``remeasure``, timings count as missing.
+    A card is looked up when it is first asked for: to check the files of all takes seconds. With
+    ``remeasure``, timings count as missing.
     """
 
     def __init__(

@@ -112,13 +112,13 @@ def list_brief(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 
 
 def choose_named(
-    evaluations: Sequence[Evaluation], decide: Callable[[], Iterable[Decision]]
+    evaluations: Sequence[Evaluation], decisions: Iterable[Decision]
 ) -> list[Evaluation]:
     """Return the evaluations whose files an answer names: to time the others for longer would
     take minutes for nothing.
     """
     named = set[str]()
-    named.update(*map(list_named_files, decide()))
+    named.update(*map(list_named_files, decisions))
     return [evaluation for evaluation in evaluations if evaluation.artefact_sha256 in named]
 
 

@@ -8,10 +8,9 @@ manifest keeps the reason of the end, so the values of :class:`.StopKind` stay.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterable, Iterator, MutableMapping
+from collections.abc import Collection, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core import Configuration
 from advisor.engine._question import Execution
@@ -22,7 +21,6 @@ from advisor.engine._scheduling.suggesting import Admits
 
 if TYPE_CHECKING:
     from advisor.engine._scheduling.study import Study
-    from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 
 COMPLETE = Stop(StopKind.COMPLETE, "every configuration was evaluated")
 INTERRUPTED = Stop(StopKind.INTERRUPT, "interrupted")
@@ -198,31 +196,3 @@ class Scheduler:
             return free and self._rule.may_begin(FormStep.of(configuration))
 
         return admits
-
-
-async def stop_spare(
-    scheduler: Scheduler,
-    running: MutableMapping[asyncio.Future[Any], Configuration],
-    evaluator: MultiDeviceEvaluator,
-) -> set[str]:
-    """Stop what runs on spare time, and remove it from what is ``running``; return its cards.
-
-    The rule may choose it for the time of the search.
-    """
-    stopped = scheduler.take_spare_back(running.values())
-    tasks = [task for task, configuration in running.items() if configuration in stopped]
-    for task in tasks:
-        del running[task]
-    await cancel_tasks(tasks)
-    cards = {configuration.card for configuration in stopped}
-    # A stage goes on without the evaluation that asked for it.
-    await evaluator.drop(cards)
-    return cards
-
-
-async def cancel_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -36,7 +36,8 @@ from advisor.engine._scheduling.finalists import (
 )
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
-from advisor.engine._scheduling.scheduler import Scheduler, cancel_tasks, stop_spare
+from advisor.engine._scheduling.running_tasks import cancel_tasks, stop_spare
+from advisor.engine._scheduling.scheduler import Scheduler
 from advisor.engine._scheduling.stop import Stop
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import (
@@ -360,7 +361,7 @@ class SearchLoop:
             for evaluation in list_brief(self._run.evaluations()):
                 if evaluation.configuration not in seen:
                     brief.append(evaluation)
-            chosen = choose_named(brief, self._decisions) if brief else []
+            chosen = choose_named(brief, self._decisions()) if brief else []
             if not chosen:
                 return
             seen |= {e.configuration for e in chosen}

@@ -71,8 +71,7 @@ def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
         if configuration.card in evaluated:
             continue
         # A head may have been trained and judged when the search ended.
-        recipe = f"{configuration.training}-{configuration.compression}"
-        answers = run.path / RunFolder.name_answers(f"{configuration.card}-{recipe}")
+        answers = run.path / RunFolder.name_answers(configuration.file_stem)
         state = Evaluation.NOT_TIMED if answers.exists() else Evaluation.NOT_STARTED
         run.append(plan.skipped(configuration, f"{state}: {why}", StageName.STOP))
 

@@ -134,7 +134,9 @@ class Scorer:
         if seconds == float("inf"):
             return self.holdout_images
         # Two evaluations may have one file, which runs once.
-        by_file = {evaluation.artefact_sha256: evaluation for evaluation in evaluations}
+        by_file = {}
+        for evaluation in evaluations:
+            by_file[evaluation.artefact_sha256] = evaluation
         files = []
         for evaluation in by_file.values():
             if not self._has_answers(evaluation):
