@@ -261,10 +261,12 @@ def _tighten_limits(
     """
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
     apart = PREDICTED_APART if predicted else 0.0
-    other: Evaluation | None = pick
+    told_apart_ms = pick.p90_ms * (1 - apart)
+    latency_ms = pick.p90_ms
+    other = _pick_faster(feasible, latency_ms, chooser)
     # Below its own latency, the file may stay the pick with another number of threads.
-    while other is not None and other.variant == pick.variant:
-        latency_ms = other.p90_ms * (1 - apart)
+    while other is not None and (other.variant == pick.variant or other.p90_ms > told_apart_ms):
+        latency_ms = other.p90_ms
         other = _pick_faster(feasible, latency_ms, chooser)
     if other is not None:
         yield _OtherPick(

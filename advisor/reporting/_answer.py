@@ -38,7 +38,14 @@ from advisor.reporting._phrases import (
 )
 from advisor.reporting._risk import Risk
 from advisor.reporting._risks import is_worthless, list_risks, list_warnings
-from advisor.reporting._steps import ALSO, command_words, list_rest, next_steps, step_blocks
+from advisor.reporting._steps import (
+    ALSO,
+    command_words,
+    find_next_command,
+    list_rest,
+    next_steps,
+    step_blocks,
+)
 from advisor.reporting._view import RunView, report_parts
 
 MAX_FLIPS = 3
@@ -133,7 +140,7 @@ def _list_sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
             "To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command")
         )
     label = _last_label(view)
-    if view.next_command and label:
+    if find_next_command(view) and label:
         words = command_words(view) if label == "Next" else Span(view.next_command, "command")
         yield Labelled(label, words)
 

@@ -7,7 +7,7 @@ The page has a section of it (:func:`describe_confidence`), every form of an ans
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core import (
@@ -18,6 +18,7 @@ from advisor.core import (
     Interval,
     Reachable,
     RecallThreshold,
+    Threshold,
     listed,
 )
 from advisor.reporting import _text as text
@@ -84,12 +85,45 @@ def describe_confidence(view: RunView) -> Mapping[str, object] | None:
     return {
         "judged_on": judged_on,
         "facts": facts,
+        "lower_shares": list(_explain_lower_shares(rows, facts.recall)),
         "thresholds": rows[:SHOWN],
         "recalls": list(facts.recall.items())[:SHOWN],
         "asked": list(threshold_blocks(view)),
         "curve": make_curve(facts),
         "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
     }
+
+
+def _explain_lower_shares(
+    precisions: Iterable[tuple[str, float, Threshold | None]],
+    recalls: Mapping[str, RecallThreshold],
+) -> Iterator[str]:
+    """Yield which shares of the tables are lower than what is guaranteed beside them, and why."""
+    shares = []
+    for name, guaranteed, threshold in precisions:
+        if threshold is not None and threshold.precision is not None:
+            shares.append((name, guaranteed, threshold.precision))
+    for name, class_threshold in recalls.items():
+        if class_threshold.kept and class_threshold.recall is not None:
+            label = f"recall of {name}"
+            shares.append((label, class_threshold.wanted, class_threshold.recall))
+    by_chance = []
+    refuted = []
+    for name, guaranteed, seen in shares:
+        if seen.high < guaranteed:
+            refuted.append(name)
+        elif seen.value < guaranteed:
+            by_chance.append(name)
+    if by_chance:
+        yield (
+            f"Fewer are right here than is guaranteed ({listed(by_chance, NAMED)}), but the"
+            " interval includes the guarantee: so few images do not contradict it."
+        )
+    if refuted:
+        yield (
+            f"These images contradict the guarantee ({listed(refuted, NAMED)}): the whole interval"
+            " is below it. Do not rely on it."
+        )
 
 
 def make_curve(facts: ConfidenceFacts) -> Curve | None:

@@ -65,7 +65,7 @@ from advisor.reporting._pages import (
 )
 from advisor.reporting._risks import is_worthless
 from advisor.reporting._script_data import is_wide, list_facets, make_payload
-from advisor.reporting._steps import next_steps
+from advisor.reporting._steps import find_next_command, next_steps
 from advisor.reporting._unknown_images import describe_unknown
 from advisor.reporting._view import RunView, report_parts
 
@@ -120,6 +120,7 @@ def _describe_answer(view: RunView) -> Variables:
         "incumbents": incumbent_sentences(view),
         "counts": phrases.counts(view),
         "steps": next_steps(view),
+        "next_command": find_next_command(view),
     }
 
 

@@ -27,6 +27,7 @@ from advisor.engine import continue_command as continue_command
 from advisor.reporting._blocks import Labelled, Span, Words
 from advisor.reporting._classes import compute_recalls
 from advisor.reporting._phrases import count_configurations
+from advisor.reporting._risks import is_worthless
 from advisor.reporting._text import name_place, shorten_name
 
 if TYPE_CHECKING:
@@ -88,7 +89,15 @@ def next_step(view: RunView) -> Labelled | None:
     steps = step_blocks(view)
     if steps:
         return steps[0]
-    return Labelled("Next", command_words(view)) if view.next_command else None
+    return Labelled("Next", command_words(view)) if find_next_command(view) else None
+
+
+def find_next_command(view: RunView) -> str:
+    """Return the command that ends an answer;
+    empty without one, and where it would ship a file that finds nothing.
+    """
+    ships = view.next_command.startswith("advisor export")
+    return "" if ships and is_worthless(view) else view.next_command
 
 
 def command_words(view: RunView) -> Words:

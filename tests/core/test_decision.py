@@ -1,13 +1,25 @@
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from advisor.core import CardFacts, Decision, DeviceFigures, Evaluation, Limits, Status, TuningFacts
+from advisor.core import (
+    CardFacts,
+    Decision,
+    DeviceFigures,
+    Evaluation,
+    Limits,
+    Provenance,
+    Quantity,
+    Status,
+    TuningFacts,
+)
 from advisor.core._choosing import Chooser, costs_of, dominates, front
 from advisor.core._posterior import Posterior
 from advisor.core._preferences import parse_preference
+from advisor.core._units import round_down
 from tests.builders import evaluation, present
 from tests.tables import with_cases
 
@@ -150,6 +162,19 @@ def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads
     flips = [flip for flip in decide([pick, busy, smaller], LIMITS).flips if "latency budget" in flip.text]
     assert [flip.condition for flip in flips] == ["the latency budget (p90) is below 30.0 ms"]
     assert present(decide([pick, busy, smaller], Limits(latency_ms=29)).pick).configuration.key == flips[0].key
+
+
+@given(st.lists(st.floats(1, 45), min_size=1, max_size=6, unique=True), st.booleans())
+def test_the_named_file_is_the_pick_just_below_the_budget_that_changes_it(times: list[float], predicted: bool) -> None:
+    of_time = Provenance.PREDICTED if predicted else Provenance.MEASURED
+    candidates = [evaluation(f"at{place}", accuracy=60 + time, p90=time) for place, time in enumerate(times)]
+    candidates = [replace(row, latency=Quantity(row.latency_ms, "ms", of_time)) for row in candidates]
+    for flip in decide(candidates, LIMITS).flips:
+        bound = re.fullmatch(r"the latency budget \(p90\) is below ([\d.]+) ms", flip.condition)
+        if bound:
+            below = Limits(latency_ms=float(bound[1]) - 1e-9)
+            assert present(decide(candidates, below).pick).configuration.key == flip.key
+            assert float(bound[1]) in map(round_down, times)
 
 
 def test_a_slightly_looser_limit_says_what_it_buys() -> None:

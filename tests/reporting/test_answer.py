@@ -257,9 +257,10 @@ def test_a_hold_out_of_ones_own_answers_for_the_conditions_of_its_images(tmp_pat
 def test_a_file_that_finds_nothing_is_not_to_be_shipped_and_says_so_once(judged_detectors: RunView) -> None:
     nothing = Quantity(0.0, "%", Provenance.MEASURED, 0.0, 18.0, n=18)
     recalls = replace(judged_detectors.decision.pick.answers, per_class_recall={"cat": 0.0, "dog": 0.0})
-    answer = said(with_pick(judged_detectors, holdout_accuracy=nothing, holdout_answers=recalls), 1000)
+    asked_again = replace(judged_detectors, next_command="advisor export runs/one --pick KEY --to bundle")
+    answer = said(with_pick(asked_again, holdout_accuracy=nothing, holdout_answers=recalls), 1000)
     assert "Reaches 0 % mAP@0.5 on images like yours (95 %: 0 to 18)." in answer
-    assert (answer.count("inds nothing"), "To ship" in answer) == (2, False)
+    assert (answer.count("inds nothing"), "advisor export" in answer) == (2, False)
     background = replace(recalls, per_class_recall={"background": 0.53, "crack": 0.004})
     (first, *_), risk = (
         opening_lines(view := with_pick(judged_detectors, holdout_answers=background)),

@@ -109,6 +109,15 @@ def test_recall_thresholds_show_what_is_found_and_what_is_flagged() -> None:
     assert "50 at most" in row
 
 
+def test_a_share_below_its_guarantee_is_chance_where_the_interval_includes_it_and_refuted_elsewhere() -> None:
+    assert "than is guaranteed" not in section(confident_view(1.0))
+    lower = Threshold(0.9, Interval(0.93, 0.9, 0.96), 40, 50)
+    missed = replace(RECALL, recall=Interval(0.8, 0.7, 0.85))
+    part = section(confident_view(1.0), threshold=lower, recall={"glass": missed})
+    assert "than is guaranteed (all classes), but the interval includes the guarantee" in part
+    assert "contradict the guarantee (recall of glass): the whole interval is below it" in part
+
+
 def test_a_wanted_coverage_says_what_can_be_guaranteed_there() -> None:
     part = section(confident_view(1.0, Guarantees(coverage=0.8)), coverage=COVERAGE)
     assert "From a probability of 0.700 on, at least 80 % of the images are answered with 95 % certainty" in part
