@@ -6,8 +6,9 @@ A command of ``api`` has its options from a table of ``core`` (:func:`annotation
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,11 @@ from advisor.core import (
 )
 
 Command = Callable[..., Any]
+
+ONE_TEXT = "one text"
+"""Marks an option that may be repeated although its value is one text, with commas.
+Otherwise the last of several values would silently count alone.
+"""
 
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
@@ -164,21 +170,27 @@ def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
 
 
 def _annotate(name: str, declared: Option, defaults: bool) -> Any:
-    kind: Any = list[str] if isinstance(declared.default, tuple) else type(declared.default)
+    kind: Any = type(declared.default)
+    callback = None
+    marks = []
+    if isinstance(declared.default, tuple):
+        kind = list[str]
+        callback = split_values if declared.joined else None
+    elif declared.joined:
+        kind = list[str]
+        marks.append(ONE_TEXT)
     # Typer would also make a negative form of a flag that has no name.
     names = [show_flag(name)] if declared.default is False else []
     autocompletion = complete_runs if name == "resume" else completion_of(name)
-    return Annotated[
-        kind | None,
-        option(
-            declared.metavar,
-            declared.help if defaults else declared.text,
-            *names,
-            rich_help_panel=declared.group,
-            callback=split_values if declared.joined else None,
-            autocompletion=autocompletion,
-        ),
-    ]
+    information = option(
+        declared.metavar,
+        declared.help if defaults else declared.text,
+        *names,
+        rich_help_panel=declared.group,
+        callback=callback,
+        autocompletion=autocompletion,
+    )
+    return Annotated[(kind | None, information, *marks)]
 
 
 def declare_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
@@ -197,7 +209,26 @@ def declare_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
                 parameters.append(parameter)
         # Arguments come before options.
         parameters.sort(key=lambda parameter: parameter.kind)
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return command
+        joining = _join_texts(command, parameters)
+        joining.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return joining
 
     return declare
+
+
+def _join_texts(command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
+    """Return a command that receives each option with :data:`ONE_TEXT` as one text."""
+    joined = []
+    for parameter in parameters:
+        if ONE_TEXT in getattr(parameter.annotation, "__metadata__", ()):
+            joined.append(parameter.name)
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        for name in joined:
+            # None, if the option is not given.
+            if options[name]:
+                options[name] = ",".join(options[name])
+        return command(*arguments, **options)
+
+    return run

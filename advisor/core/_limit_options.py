@@ -50,7 +50,8 @@ class LimitOptions(TypedDict, total=False):
             QUESTION,
             "POINTS",
             "Points of accuracy that compression may cost, such as 1pt, or of another metric of"
-            " detectors: map-small=5pt. Join by commas.",
+            " detectors: map-small=5pt. Join by commas, or repeat.",
+            joined=True,
         ),
     ]
     min_accuracy: Annotated[
@@ -89,7 +90,8 @@ class LimitOptions(TypedDict, total=False):
         Option(
             QUESTION,
             "NAMES",
-            "Accepted licences: permissive, SPDX identifiers, or both joined by commas.",
+            "Accepted licences: permissive, SPDX identifiers, or both; repeat, or join by commas.",
+            joined=True,
         ),
     ]
     must_run_on: Annotated[

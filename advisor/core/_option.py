@@ -79,7 +79,7 @@ class Option:
     choices: tuple[str, ...] = ()  #: the names that it takes; other ones too if it is parsed
     #: what turns a text that is given, and the option's name on the command line, into a value.
     parse: Callable[[Any, str], Any] | None = None
-    joined: bool = False  #: several values may be joined by commas
+    joined: bool = False  #: it may be repeated, or its values joined by commas
     first: bool = False  #: the short help shows it
     free: bool = False  #: a resumed run may change it, because it does not change what is asked
     kept: bool = True  #: a request file may give it

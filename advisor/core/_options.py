@@ -286,9 +286,10 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         Option(
             DEVICES,
             "NAMES",
-            "Devices that run the model, joined by commas: host, raspberry-pi-4, device:target,"
-            " Pixel 8.",
+            "Devices that run the model: host, raspberry-pi-4, device:target, Pixel 8; repeat, or"
+            " join by commas.",
             "host",
+            joined=True,
             first=True,
         ),
     ]

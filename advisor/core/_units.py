@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from advisor.core._errors import UsageError, nearest
 
@@ -262,10 +262,19 @@ def round_down(value: float) -> float:
 
     What is said of all numbers below ``value`` is then true of all below the result.
     """
+    return _round_to_three_digits(value, ROUND_FLOOR)
+
+
+def round_up(value: float) -> float:
+    """Round a positive number up to three significant digits, see :func:`round_down`."""
+    return _round_to_three_digits(value, ROUND_CEILING)
+
+
+def _round_to_three_digits(value: float, rounding: str) -> float:
     # Decimal, because a multiple of 0.0001 may be above the number in binary.
     exact = Decimal(repr(float(value)))
     unit = Decimal(1).scaleb(exact.adjusted() - 2)
-    return float(exact.quantize(unit, rounding=ROUND_FLOOR))
+    return float(exact.quantize(unit, rounding=rounding))
 
 
 def show_size_limit(size: float) -> str:

@@ -19,7 +19,6 @@ from advisor.core import (
 from advisor.core._choosing import Chooser, costs_of, dominates, front
 from advisor.core._posterior import Posterior
 from advisor.core._preferences import parse_preference
-from advisor.core._units import round_down
 from tests.builders import evaluation, present
 from tests.tables import with_cases
 
@@ -155,26 +154,28 @@ def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads
     pick, small = evaluation("pick", accuracy=92, latency=5, size=9e6), evaluation("small", accuracy=80, size=1e6)
     spread = evaluation("pick", threads=2, accuracy=92, latency=4, p90=30, size=9e6)  # the pick, of a larger p90
     texts = [flip.text for flip in decide([pick, spread, small], LIMITS).flips]
-    assert any("only size matters: small" in text or "the size budget is below 9 MB: small" in text for text in texts)
+    assert any("only size matters: small" in text or "the size budget is between 1 and 9 MB: small" in text for text in texts)
     assert not [text for text in texts if "latency budget" in text]
     busy = evaluation("pick", threads=2, accuracy=92, latency=2, p90=30, size=9e6)
     smaller = evaluation("smaller", accuracy=92, latency=5.1, p90=6, size=8.9e6)
     flips = [flip for flip in decide([pick, busy, smaller], LIMITS).flips if "latency budget" in flip.text]
-    assert [flip.condition for flip in flips] == ["the latency budget (p90) is below 30.0 ms"]
+    assert [flip.condition for flip in flips] == ["the latency budget (p90) is between 6.10 and 30.0 ms"]
     assert present(decide([pick, busy, smaller], Limits(latency_ms=29)).pick).configuration.key == flips[0].key
 
 
-@given(st.lists(st.floats(1, 45), min_size=1, max_size=6, unique=True), st.booleans())
-def test_the_named_file_is_the_pick_just_below_the_budget_that_changes_it(times: list[float], predicted: bool) -> None:
-    of_time = Provenance.PREDICTED if predicted else Provenance.MEASURED
-    candidates = [evaluation(f"at{place}", accuracy=60 + time, p90=time) for place, time in enumerate(times)]
-    candidates = [replace(row, latency=Quantity(row.latency_ms, "ms", of_time)) for row in candidates]
+@given(
+    st.lists(st.tuples(st.floats(1, 45), st.floats(0.5, 9)), min_size=2, max_size=6, unique=True), st.booleans()
+)
+def test_the_named_file_is_the_pick_in_the_range_that_changes_it(rows: list[tuple[float, float]], guess: bool) -> None:
+    of_time = Provenance.PREDICTED if guess else Provenance.MEASURED
+    made = [evaluation(f"at{i}", accuracy=60 + ms + mb, p90=ms, size=1e6 * mb) for i, (ms, mb) in enumerate(rows)]
+    candidates = [replace(row, latency=Quantity(row.latency_ms, "ms", of_time)) for row in made]
     for flip in decide(candidates, LIMITS).flips:
-        bound = re.fullmatch(r"the latency budget \(p90\) is below ([\d.]+) ms", flip.condition)
-        if bound:
-            below = Limits(latency_ms=float(bound[1]) - 1e-9)
-            assert present(decide(candidates, below).pick).configuration.key == flip.key
-            assert float(bound[1]) in map(round_down, times)
+        tightened = re.fullmatch(r"the (latency|size) budget.* is between (\S+) and (\S+) (?:ms|MB)", flip.condition)
+        name, *ends = tightened.groups() if tightened else ("",)
+        for inside in (float(ends[0]), 0.9999 * float(ends[1])) if ends else ():
+            limits = Limits(inside) if name == "latency" else replace(LIMITS, size_bytes=1e6 * inside)
+            assert present(decide(candidates, limits).pick).configuration.key == flip.key
 
 
 def test_a_slightly_looser_limit_says_what_it_buys() -> None:

@@ -99,7 +99,7 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     rows = {row.configuration.key: row for row in view.ok}
     for flip in decision.flips:
         assert "accuracy matters" not in flip.condition or rows[flip.key].accuracy_percent > pick.accuracy_percent
-        p90 = re.search(r"latency budget \(p90\) is below (\S+) ms: .*, p90 (\S+) ms, ", flip.text)
+        p90 = re.search(r"latency budget \(p90\) is (?:below|between .* and) (\S+) ms: .*, p90 (\S+) ms, ", flip.text)
         assert ("latency budget" in flip.text) == bool(p90)
         assert p90 is None or float(p90[1]) > float(p90[2]), "the figure that the budget limits"
     assert "fastest candidate" not in decision.reason or "by median latency" in decision.reason
