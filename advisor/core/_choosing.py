@@ -91,8 +91,8 @@ class Chooser:
 
         Of the candidates that are tied with the most accurate one, the cheapest by the preference.
         A file with a figure on the hold-out comes before the price: nothing else judged the
-        others. Of equal accuracies, a fine-tuned network comes before its head, which costs the
-        same, if all epochs were trained. Resampled images must not choose another one more often:
+        others. A head gives way to its network, fine-tuned in all epochs, that is at least as
+        accurate: both cost the same. Resampled images must not choose another one more often:
         then the next cheapest is the pick.
         """
         best = self.most_accurate(feasible)

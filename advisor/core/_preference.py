@@ -145,9 +145,10 @@ class Preference:
                 " images is at most its standard error. Of these, those that ran on the hold-out,"
                 " if any did; where one figure alone matters, the others take part, too. Of these,"
                 " the one that costs least in points, latency and size together: a point of"
-                f" accuracy counts like {self.point()}. Of equal accuracies, a fine-tuned network"
-                " comes before its head. When the images are drawn again many times, no other file"
-                " is picked more often."
+                f" accuracy counts like {self.point()}. A head gives way to the same network,"
+                " fine-tuned, that is at least as accurate. When the images are drawn again many"
+                " times, no other file is picked more often; in a draw, a file gives way only to"
+                " one that is better by more than noise."
             )
         return (
             "The rule: of the candidates within the limits, the one with the smallest loss."

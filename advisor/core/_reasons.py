@@ -167,6 +167,13 @@ def describe_difference(other: Evaluation, pick: Evaluation) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
     points = round(other.accuracy_percent - pick.accuracy_percent, 1)
     right = f"{points:+.1f} points" if points else "as accurate"
+    judged = other.holdout_accuracy
+    chosen = pick.holdout_accuracy
+    if judged is not None or chosen is not None:
+        right += " on validation"
+    # Figures of other numbers of images would compare parts of the hold-out.
+    if judged is not None and chosen is not None and judged.n == chosen.n:
+        right += f" and {judged.value - chosen.value:+.1f} on the hold-out"
     return f"{right}, {_compare_speed(pick, other)}, {_compare_size(pick, other)}"
 
 

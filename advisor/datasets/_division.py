@@ -28,7 +28,7 @@ from advisor.datasets._checks.boxes import (
     require_usable_boxes,
 )
 from advisor.datasets._checks.findings import phrase_count
-from advisor.datasets._dataset import Dataset
+from advisor.datasets._dataset import Dataset, LabelledImage
 from advisor.datasets._demo import DEMO_NOTE, is_demo
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._grouping import find_groups
@@ -44,6 +44,9 @@ from advisor.datasets._split import (
 from advisor.datasets._strata import Stratify, make_stratifier
 from advisor.datasets._survey import Survey
 from advisor.datasets._units import number_units
+
+NAMED_COPIES = 2
+"""Equal files of two classes that a sentence names; the others are counted."""
 
 MOST_HELD = 10_000
 """Images that are drawn for the hold-out, at most:
@@ -104,7 +107,17 @@ class Division:
             notes.append(copied)
         elif self.alike and not self.split.given:
             which = phrase_count(self.alike, "image has", "images have")
-            notes.append(f"{which} near copies in the set: copies stay in one part of the split.")
+            notes.append(
+                f"{which} near copies by their thumbnails: these stay in one part of the split."
+                " The check of the data compares more closely."
+            )
+        contradicting = _find_contradicting_copies(dataset)
+        if contradicting:
+            which = phrase_count(len(contradicting), "file is", "files are")
+            notes.append(
+                f"{which} equal to one of another class, so a label is wrong:"
+                f" {listed(contradicting, NAMED_COPIES)}."
+            )
         if self.rejoined:
             notes.append(
                 f"The validation part of your split lacks {len(self.rejoined)} of"
@@ -338,6 +351,20 @@ def _count_classes(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
         indices: tuple[int, ...] = getattr(parts, name)
         counts[name] = Counter(labels[index] for index in indices)
     return counts
+
+
+def _find_contradicting_copies(dataset: Dataset) -> list[str]:
+    """Return the files that equal an earlier one of another class, both with their classes."""
+    first_of = dict[str, LabelledImage]()
+    copies = []
+    for image in dataset.images:
+        first = first_of.setdefault(image.sha256, image)
+        if first.label != image.label:
+            names = []
+            for one in (first, image):
+                names.append(f"'{plain(one.path.name)}' ({plain(dataset.classes[one.label])})")
+            copies.append(" and ".join(names))
+    return copies
 
 
 def _describe_groups(division: Division, dataset: Dataset) -> str:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from advisor.core import Evaluation, Provenance, Quantity, listed
+from advisor.core import Evaluation, Provenance, Quantity, listed, show_probability
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Span, TableColumn, Words
@@ -32,7 +32,8 @@ _NAMES = ("", "model", "compression", "device")
 
 JUDGED = (
     "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out,"
-    " which is measured once, for finalists. Robust: the hold-out under capture conditions."
+    " which is measured once for each file that could be the pick. Robust: the hold-out under"
+    " capture conditions."
 )
 
 LONG_NAME = 24  # Characters; nearly all cards have shorter names
@@ -335,7 +336,10 @@ def _explain_table(view: RunView, rows: Sequence[Evaluation], robust: bool) -> l
             shortest = " (of their shortest times, where † stands)"
         lines.append(f"files of one graph have one latency: the median of their timings{shortest}")
     if any(row.latency_p90 and row.latency_p90.provenance is Provenance.PREDICTED for row in rows):
-        lines.append("(p90) of a prediction: with 90 % confidence the latency is no longer")
+        confidence = show_probability(view.limits.confidence)
+        lines.append(
+            f"(p90) of a prediction: the latency is at most this with {confidence} confidence"
+        )
     on_front = sum(row.configuration.key in view.front_keys for row in rows)
     hidden = len(view.decision.front) - on_front
     if hidden > 0:

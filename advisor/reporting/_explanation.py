@@ -444,7 +444,8 @@ def _list_weaknesses(view: RunView, pick: Evaluation) -> Iterator[str]:
         if not view.task.probabilities:
             right = f"{weak.recall:.0f} %"
         elif weak.n and weak.n < FEW_IMAGES:
-            right = f"right on {weak.recall * weak.n / 100:.0f} of its {weak.n} images"
+            part = "the hold-out" if pick.holdout_answers else "validation"
+            right = f"right on {weak.recall * weak.n / 100:.0f} of its {weak.n} images on {part}"
         else:
             right = f"right on {weak.recall:.0f} of 100 of its images"
         yield f"It is weakest on '{weak.label}': {right}."

@@ -13,7 +13,8 @@ import csv
 import io
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from functools import cache
@@ -146,9 +147,17 @@ def _list_failures(view: RunView) -> Iterator[blocks.Block]:
     if rows:
         more = len(rows) - FAILURES_SHOWN
         rest = [f"{more} more are in report.html."] if more > 0 else []
-        yield blocks.Group(
-            [list_failures(rows[:FAILURES_SHOWN], rest)], f"{len(rows)} failed or skipped"
-        )
+        yield blocks.Group([list_failures(rows[:FAILURES_SHOWN], rest)], _count_stopped(rows))
+
+
+def _count_stopped(rows: Sequence[Evaluation]) -> str:
+    """Return how many evaluations failed and were skipped: ``2 failed, 46 skipped``."""
+    statuses = Counter(row.status for row in rows)
+    counts = []
+    for status in (Status.FAILED, Status.SKIPPED):
+        if statuses[status]:
+            counts.append(f"{statuses[status]} {status.value}")
+    return ", ".join(counts)
 
 
 def _describe_data(view: RunView) -> Iterator[blocks.Block]:

@@ -141,7 +141,7 @@ def _explain_accuracy(evaluation: Evaluation) -> str:
         return (
             f"It was compared with the others on {quantity.n} validation images, after training on"
             f" the training part alone. {file} was then run once on {held_out}."
-            " These were used neither for training nor for selection: expect that accuracy on"
+            " Nothing was trained on these, and they rank no candidates: expect that accuracy on"
             " images like these."
         )
     if quantity.provenance is Provenance.MEASURED:
@@ -202,7 +202,7 @@ def _explain_latency(evaluation: Evaluation) -> str:
     ends = text.interval(quantity)
     margin = ""
     if ends:
-        margin = f", between {ends.replace(text.DASH, ' and ')} ms"
+        margin = f", between {ends.replace(text.DASH, ' and ')} ms (80 %)"
     return (
         f"Latency on {device} is {quantity.provenance.value}{margin}, not measured: try it there"
         " before you decide."
@@ -230,7 +230,7 @@ def describe_certainty(view: RunView) -> str:
     order = ""
     if view.decision.unjudged:
         order = " Files that did not run on the hold-out come after the others."
-    return f"{stays}{_name_replacements(view)}.{order}"
+    return f"{stays}{_name_replacements(view)}.{order}{_say_limits_stay(view)}"
 
 
 def _name_latencies(view: RunView) -> str:
@@ -239,6 +239,16 @@ def _name_latencies(view: RunView) -> str:
         if row.latency is not None and row.latency.provenance is Provenance.MEASURED:
             return "timings"
     return "predicted latencies"
+
+
+def _say_limits_stay(view: RunView) -> str:
+    """Return that the draws do not ask whether a predicted latency meets its limit; else empty."""
+    pick = view.decision.pick
+    if view.limits.latency_ms is None or pick is None or pick.latency is None:
+        return ""
+    if pick.latency.provenance is not Provenance.PREDICTED:
+        return ""
+    return " The draws do not ask whether a predicted latency meets the budget."
 
 
 def _name_replacements(view: RunView) -> str:

@@ -343,7 +343,7 @@ def list_sections() -> tuple[Section, ...]:
         Section("robustness", "Capture", _describe_robustness),
         Section("operators", "Operators", _describe_operators),
         Section("losses", "Losses", _describe_losses),
-        Section("evaluations", "All evaluations", _describe_evaluations),
+        Section("evaluations", "Evaluations", _describe_evaluations),
         Section(
             "funnel",
             "Funnel",

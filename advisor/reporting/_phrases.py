@@ -231,7 +231,7 @@ def wrong_labels(view: RunView) -> Words:
     sentence = (
         f"{count:,} of {checked.images:,} images outside the hold-out"
         f" ({100 * count / checked.images:.1f} %) {have} a doubtful label: it is wrong, or the"
-        f" image is hard. The most doubtful: {listed(names, WRONG_NAMED)}. Look at them: "
+        f" image is hard. The most doubtful: {listed(names, WRONG_NAMED)}. To look at such images: "
     )
     return sentence, Span(shlex.join(["advisor", "data", "check", str(data)]), "command")
 
@@ -254,6 +254,7 @@ def method(view: RunView) -> dict[str, object]:
     return {
         "again": again,
         "timed": _is_timed(view),
+        "confidence": show_probability(view.limits.confidence),
         "command_line": "" if again else command_line(view),
         "weights": weights,
         "versions": manifest.get("versions") or {},

@@ -154,7 +154,9 @@ def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads
     pick, small = evaluation("pick", accuracy=92, latency=5, size=9e6), evaluation("small", accuracy=80, size=1e6)
     spread = evaluation("pick", threads=2, accuracy=92, latency=4, p90=30, size=9e6)  # the pick, of a larger p90
     texts = [flip.text for flip in decide([pick, spread, small], LIMITS).flips]
-    assert any("only size matters: small" in text or "the size budget is between 1 and 9 MB: small" in text for text in texts)
+    assert any(
+        "only size matters: small" in text or "the size budget is between 1 and 9 MB: small" in text for text in texts
+    )
     assert not [text for text in texts if "latency budget" in text]
     busy = evaluation("pick", threads=2, accuracy=92, latency=2, p90=30, size=9e6)
     smaller = evaluation("smaller", accuracy=92, latency=5.1, p90=6, size=8.9e6)
@@ -163,9 +165,7 @@ def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads
     assert present(decide([pick, busy, smaller], Limits(latency_ms=29)).pick).configuration.key == flips[0].key
 
 
-@given(
-    st.lists(st.tuples(st.floats(1, 45), st.floats(0.5, 9)), min_size=2, max_size=6, unique=True), st.booleans()
-)
+@given(st.lists(st.tuples(st.floats(1, 45), st.floats(0.5, 9)), min_size=2, max_size=6, unique=True), st.booleans())
 def test_the_named_file_is_the_pick_in_the_range_that_changes_it(rows: list[tuple[float, float]], guess: bool) -> None:
     of_time = Provenance.PREDICTED if guess else Provenance.MEASURED
     made = [evaluation(f"at{i}", accuracy=60 + ms + mb, p90=ms, size=1e6 * mb) for i, (ms, mb) in enumerate(rows)]

@@ -66,6 +66,10 @@ def test_copies_stay_in_one_part_of_a_split_that_is_drawn_and_a_sentence_says_so
     division = Division.of_survey(read, 0)
     parts = [{read.dataset.images[index].sha256 for index in getattr(division.split, part)} for part in PARTS]
     assert sum(map(len, parts)) == len(set.union(*parts))
-    assert division.list_notes(read.dataset) == (
-        "6 images have near copies in the set: copies stay in one part of the split.",
-    )
+    (note,) = division.list_notes(read.dataset)
+    assert note.startswith("6 images have near copies by their thumbnails: these stay in one part of the split.")
+    shutil.copy(root / "cat" / "000.jpg", root / "dog" / "other.jpg")
+    relabelled = Survey.read(root)
+    notes = Division.of_survey(relabelled, 0).list_notes(relabelled.dataset)
+    wrong = "1 file is equal to one of another class, so a label is wrong: '000-copy.jpg' (cat) and 'other.jpg' (dog)."
+    assert wrong in notes

@@ -396,7 +396,7 @@ def test_likely_wrong_labels_are_counted_and_the_most_doubtful_named() -> None:
     shown = " ".join(said(view).split())
     assert "4 of 400 images outside the hold-out (1.0 %) have a doubtful label: it is wrong, or the image is" in shown
     assert "The most doubtful: glass/one.jpg (glass, rather metal)," in shown
-    assert "glass/3.jpg (glass, rather metal) and 1 more. Look at them: advisor data check pictures" in shown
+    assert "glass/3.jpg (glass, rather metal) and 1 more. To look at such images: advisor data check pictures" in shown
     lines = said(replace(view, folder="my runs/one", next_command=""), 60).splitlines()
     assert {"  advisor data check pictures", "To ship: advisor export 'my runs/one' --to bundle"} <= {*lines}
     assert len(json.loads(recommendation_json(view))["labels"]["found"]) == 4
@@ -425,7 +425,7 @@ def test_the_page_and_programs_have_the_file_that_learns_from_all_images_apart_f
     assert "File to ship: <code>artifacts/net-all.tflite</code>" in page
     assert page.index("<b>File that ships:</b>") < page.index("<b>Labels:</b>")
     assert "<h3>Other risks</h3>" in page
-    assert "Look at them: <code>advisor data check pictures</code></li>" in page
+    assert "To look at such images: <code>advisor data check pictures</code></li>" in page
 
 
 def crowded_view() -> RunView:

@@ -197,7 +197,7 @@ def test_details_are_folded_when_printed_until_a_link_opens_them(opened: Opened)
     assert opened.page.evaluate("document.documentElement.scrollHeight") <= 12_000
     assert 1 <= len(re.findall(rb"/Type */Page\b", opened.page.pdf())) <= 2
     opened.page.get_by_text("Contents", exact=True).click()
-    opened.page.get_by_role("navigation").get_by_role("link", name="All evaluations").click()
+    opened.page.get_by_role("navigation").get_by_role("link", name="Evaluations").click()
     opened.until("document.querySelector('#evaluations > details').open")
 
 

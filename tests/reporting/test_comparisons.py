@@ -68,7 +68,7 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
     view = views.with_pick(view, holdout_answers=ImageAnswers({}, tuple(map(tuple, table))))
     said = explain_pick(view)
     more = 3 * view.dataset.images_per_class[views.CLASSES[2]]
-    assert f"It is weakest on '{views.CLASSES[2]}': right on 8 of its 12 images." in said
+    assert f"It is weakest on '{views.CLASSES[2]}': right on 8 of its 12 images on " in said
     (step,) = next_steps(view)
     assert (
         step.what

@@ -25,7 +25,8 @@ PREFERENCES = ("balanced", "balanced", "accuracy", "latency", "accuracy=1,latenc
 
 NEXT = st.sampled_from(["", "advisor export runs/latest --to bundle", "xdg-open runs/latest/report.html"])
 COMMAND = re.compile(
-    r"^  (advisor .*)$|(?:Next|To ship|Then): (advisor .*)$|at them: (advisor .*)$|here: (advisor [^;)]*)", re.MULTILINE
+    r"^  (advisor .*)$|(?:Next|To ship|Then): (advisor .*)$|at such images: (advisor .*)$|here: (advisor [^;)]*)",
+    re.MULTILINE,
 )
 
 

@@ -60,7 +60,7 @@ def test_an_answer_that_was_evaluated_again_says_so_and_claims_no_timing_and_no_
     page = unescape(
         without_scripts(render_html(replace(predicted, manifest={**predicted.manifest, **facts}, evaluations=rows)))
     )
-    texts = ("evaluates the files of the run the-search again, for pixel-8.", "nothing was timed.", "evaluated again")
+    texts = ("evaluates the files of the run the-search again, for pixel-8.", "Nothing was timed", "evaluated again")
     assert [words for words in texts if words not in page] == []
     assert ("To repeat this run" in page, "Time spent" in page, ", ." in page) == (False, False, False)
     assert "To repeat this run" in unescape(without_scripts(render_html(views.run_view())))

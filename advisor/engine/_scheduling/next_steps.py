@@ -254,10 +254,10 @@ class SearchRule:
         is_hopeless = prospects.is_hopeless(network)
         if prospects.find_float(network) in prospects.results:
             if not is_hopeless and not self.prices.share((step,)):
-                return f"{NO_TIME}; the fine-tuned network has about {accuracy:.1f} %"
+                return f"{NO_TIME}; the fine-tuned network is expected to have {accuracy:.1f} %"
             why = "would not be picked" if is_hopeless else "is not worth its CPU time"
             return (
-                f"form not made: the fine-tuned network has about {accuracy:.1f} %, and one more"
+                f"form not made: the fine-tuned network is expected to have {accuracy:.1f} %, and one more"
                 f" form of it {why}"
             )
         most = prospects.expect_most_accuracy(network)

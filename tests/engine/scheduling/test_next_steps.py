@@ -266,7 +266,7 @@ def test_why_a_network_is_not_fine_tuned_and_of_one_that_was_only_a_form_is_not_
     assert f"--training {TUNED}" in worth
     made.condition_on(result(PLAN, PLAN.configuration(WEAK, "float32", 1, TUNED), 90.0))
     worse = made.explain_refusal(int8)
-    assert worse.startswith("form not made: the fine-tuned network has about 9")
+    assert worse.startswith("form not made: the fine-tuned network is expected to have 9")
     assert "not fine-tuned" not in worse
 
 
