@@ -231,7 +231,8 @@ def wrong_labels(view: RunView) -> Words:
     sentence = (
         f"{count:,} of {checked.images:,} images outside the hold-out"
         f" ({100 * count / checked.images:.1f} %) {have} a doubtful label: it is wrong, or the"
-        f" image is hard. The most doubtful: {listed(names, WRONG_NAMED)}. To look at such images: "
+        f" image is hard. The most doubtful: {listed(names, WRONG_NAMED)}."
+        " To look at such images: "
     )
     return sentence, Span(shlex.join(["advisor", "data", "check", str(data)]), "command")
 

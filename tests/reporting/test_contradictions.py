@@ -25,7 +25,7 @@ PREFERENCES = ("balanced", "balanced", "accuracy", "latency", "accuracy=1,latenc
 
 NEXT = st.sampled_from(["", "advisor export runs/latest --to bundle", "xdg-open runs/latest/report.html"])
 COMMAND = re.compile(
-    r"^  (advisor .*)$|(?:Next|To ship|Then): (advisor .*)$|at such images: (advisor .*)$|here: (advisor [^;)]*)",
+    r"^  (advisor .*)$|(?:Next|To ship|Then): (advisor .*)$|images: (advisor .*)$|here: (advisor [^;)]*)",
     re.MULTILINE,
 )
 

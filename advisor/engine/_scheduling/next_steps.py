@@ -257,8 +257,8 @@ class SearchRule:
                 return f"{NO_TIME}; the fine-tuned network is expected to have {accuracy:.1f} %"
             why = "would not be picked" if is_hopeless else "is not worth its CPU time"
             return (
-                f"form not made: the fine-tuned network is expected to have {accuracy:.1f} %, and one more"
-                f" form of it {why}"
+                f"form not made: the fine-tuned network is expected to have {accuracy:.1f} %, and"
+                f" one more form of it {why}"
             )
         most = prospects.expect_most_accuracy(network)
         expected = (
