@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from advisor.core import METRICS, Interval, ObjectsOfSize, UsageError, Written
-from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 
 if TYPE_CHECKING:
     from advisor.core import Evaluation
@@ -251,7 +251,7 @@ def _run_both(
     paths = images.part(Role.HOLDOUT).paths
     runs = 1 + len(tiling.windows)
     limits = CallLimits(START_S + RUN_S * runs * len(paths), MEMORY_BYTES, processes=0)
-    pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(folder)})
+    pool = ChildPool(Path(os.devnull), writes_below=folder)
     file = loaded.folder.path / pick.artefact
     try:
         whole, tiled = pool.call(

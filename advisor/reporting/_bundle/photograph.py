@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from advisor.core import TASKS, Evaluation, StageError, UsageError, Written
-from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.reporting._bundle.check import outputs
 from advisor.reporting._bundle.model import ShippedModel
 from advisor.reporting._bundle.shipping import Found, shipping_of
@@ -102,7 +102,7 @@ def predict(
     limits = replace(LIMITS, seconds=LIMITS.seconds + PHOTOGRAPH_S * runs * len(photographs))
     # Decoders and runtime are native code that reads files of others,
     # so the child writes below one folder only.
-    pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
+    pool = ChildPool(Path(os.devnull), writes_below=to.resolve() if to else scratch.path)
     try:
         names = list(map(str, photographs))
         folder = str(to.resolve()) if to else ""
