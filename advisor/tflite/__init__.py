@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     )
     from advisor.tflite._macs import (
         CLAMPS,
-        SIZES,
         OperatorCost,
         Works,
         count,
@@ -123,7 +122,6 @@ __all__ = [
     "OPTIONS",
     "SCORES",
     "SIDE_SCALE",
-    "SIZES",
     "Metadata",
     "Model",
     "Operator",
