@@ -25,7 +25,6 @@ from advisor.core import (
     DeviceFigures,
     Evaluation,
     Target,
-    markdown,
     plain,
     plural,
     recipe_of,
@@ -42,6 +41,7 @@ from advisor.reporting._bundle.model import ShippedModel
 from advisor.reporting._bundle.shipping import Shipping, parts_of, shipping_of
 from advisor.reporting._foundations import on_all_images
 from advisor.reporting._risk import Risk
+from advisor.reporting._text import escape_markdown
 from advisor.tflite import CENTRE_DISTANCE
 
 PLATFORMS = ("android", "ios", "python")
@@ -148,7 +148,7 @@ def _environment(package: str, language: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["md"] = markdown
+    environment.filters["md"] = escape_markdown
     environment.globals["litert"] = LITERT
     return environment
 
