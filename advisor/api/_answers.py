@@ -89,9 +89,7 @@ class Report:
 
     def to_frame(self) -> pd.DataFrame:
         """Return every evaluation as a row of a table, as :meth:`advisor.Run.to_frame` does."""
-        from advisor.reporting import evaluations_frame
-
-        return evaluations_frame(self.view, self.view.evaluations)
+        return self.view.to_frame()
 
     def _repr_html_(self) -> str:
         from advisor.reporting import summary_html

@@ -122,9 +122,7 @@ class Run:
         Texts have the type ``str``, numbers ``float64``, whole numbers ``Int64`` and true or false
         ``boolean``; see ``docs/report.md``.
         """
-        from advisor.reporting import evaluations_frame
-
-        return evaluations_frame(self.view, self.evaluations)
+        return self.view.to_frame()
 
     @speak_python
     def predict(self, photographs: Sequence[str | Path]) -> tuple[PhotographAnswer, ...]:

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from advisor.reporting._foundations import on_all_images
     from advisor.reporting._frames import (
         AnswerRows,
-        evaluations_frame,
         make_answer_rows,
         make_candidate_rows,
     )
@@ -121,7 +120,6 @@ __all__ = [
     "continue_command",
     "draw_vector_images",
     "environment",
-    "evaluations_frame",
     "finite",
     "forms_of",
     "json_for_script",

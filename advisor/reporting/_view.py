@@ -38,10 +38,13 @@ from advisor.engine import (
     continue_command,
     images_folder,
 )
+from advisor.reporting._frames import evaluations_frame
 from advisor.reporting._looser_limits import make_looser_command
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from advisor.core import Diagnosis
     from advisor.reporting._blocks import Block
 
@@ -269,6 +272,10 @@ class RunView:
     def ok(self) -> tuple[Evaluation, ...]:
         """Evaluations that ran to the end."""
         return self.with_status(Status.OK)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every evaluation as a row of a table, see :meth:`advisor.Run.to_frame`."""
+        return evaluations_frame(self, self.evaluations)
 
     def with_status(self, status: Status) -> tuple[Evaluation, ...]:
         """Evaluations with ``status``."""
