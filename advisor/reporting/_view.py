@@ -30,7 +30,7 @@ from advisor.core import (
     list_registered,
     load_integration,
 )
-from advisor.datasets import DEMO_NOTE, HOLDOUT, PARTS, VALIDATION, copies_sentence
+from advisor.datasets import DEMO_NOTE, SplitPart, copies_sentence
 from advisor.engine import (
     Insights,
     LoadedRun,
@@ -118,7 +118,9 @@ class DatasetSummary:
         """The number of images that judge nothing, as copies of them are learnt from, in words;
         empty if all judge.
         """
-        return copies_sentence(self.copies, {VALIDATION: self.validation, HOLDOUT: self.holdout})
+        return copies_sentence(
+            self.copies, {SplitPart.VALIDATION: self.validation, SplitPart.HOLDOUT: self.holdout}
+        )
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,11 @@ class RunView:
         """
         if evaluation.in_unknown_conditions:
             return "your images name no visits, cameras or days"
-        if self.task.labelled or self.dataset is None or HOLDOUT in self.dataset.own_split:
+        if (
+            self.task.labelled
+            or self.dataset is None
+            or SplitPart.HOLDOUT in self.dataset.own_split
+        ):
             return ""
         accuracy = evaluation.accuracy
         if accuracy is None or accuracy.provenance is not Provenance.MEASURED:
@@ -408,8 +414,8 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
             copies=dict(document.get("copies") or {}),
-            validated_per_class=_count_part(split, VALIDATION, names),
-            held_out_per_class=_count_part(split, HOLDOUT, names),
+            validated_per_class=_count_part(split, SplitPart.VALIDATION, names),
+            held_out_per_class=_count_part(split, SplitPart.HOLDOUT, names),
             groups_per_class=_count_groups(split),
             notes=tuple(map(str, document.get("notes") or ())),
             boxes_per_class=dict(document.get("boxes_per_class") or {}),
@@ -433,7 +439,7 @@ def _count_groups(split: Mapping[str, Any]) -> Mapping[str, int]:
     """Return the groups of each class; nothing where the split is missing or damaged."""
     try:
         rows = set()
-        for part in PARTS:
+        for part in SplitPart:
             for row in split[part]:
                 rows.add((str(row["class"]), row["group"]))
     except (KeyError, TypeError):
