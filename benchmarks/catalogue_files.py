@@ -13,7 +13,7 @@ from advisor.devices import find_shipped_profiles
 from advisor.devices._kernel_files import as_int8
 from advisor.devices._latency.operator_times import OPERATORS_FILE
 from advisor.store import ArtifactCache
-from advisor.tflite import SIZES, Works, count_graph_works, read
+from advisor.tflite import Work, Works, count_graph_works, read
 
 FORMS = ("float32", "int8")
 STAGE = "catalogue-files-1"
@@ -46,10 +46,10 @@ def write_operators(path: Path, models: Mapping[str, Works]) -> None:
     """Write the table that :func:`advisor.devices._latency.operator_times.model_operators` reads."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("model", "number", "kind", *SIZES))
+        writer.writerow(("model", "number", *Work.list_columns()))
         for name, works in sorted(models.items()):
             for work, number in works:
-                writer.writerow((name, number, work.kind, *(getattr(work, size) for size in SIZES)))
+                writer.writerow((name, number, work.kind, *work.sizes))
 
 
 def main() -> None:

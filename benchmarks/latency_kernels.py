@@ -37,7 +37,7 @@ from advisor.devices._kernels import Wanted, kernels_to_time, rounds_us, time_ke
 from advisor.devices._prediction import fit_predictor
 from advisor.devices._profiles import load_profiles
 from advisor.devices._profiles.measurements import Kernel
-from advisor.tflite import SIZES, Work
+from advisor.tflite import Work
 from benchmarks.catalogue_files import FORMS, files_of, names
 from benchmarks.tables import RESULTS, Row, keep
 
@@ -127,7 +127,7 @@ def _profile() -> DeviceProfile:
 
 def _design() -> list[Work]:
     with (Path(__file__).parent / "kernel_design.csv").open(newline="", encoding="utf-8") as file:
-        return [Work(row["kind"], **{name: int(row[name]) for name in SIZES}) for row in csv.DictReader(file)]
+        return [Work.of_row(row) for row in csv.DictReader(file)]
 
 
 def _kernels(profile: DeviceProfile, wanted: Wanted) -> list[Kernel]:

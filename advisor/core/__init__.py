@@ -166,7 +166,6 @@ if TYPE_CHECKING:
     )
     from advisor.core._units import (
         listed,
-        markdown,
         plain,
         plural,
         show_bytes,
@@ -320,7 +319,6 @@ __all__ = [
     "list_registered",
     "listed",
     "load_integration",
-    "markdown",
     "message_of",
     "nearest",
     "options_of",

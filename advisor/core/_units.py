@@ -2,8 +2,8 @@
 
 The parsers of quantities are here (``parse_...``, :func:`size_bytes`, :func:`whole_number`,
 :func:`channel_values`), the formats of figures (``show_...``), and what makes an untrusted text
-safe for a terminal or for Markdown (:func:`plain`, :func:`markdown`). Options with words of their
-own are parsed in ``_names.py`` and ``_limits.py``.
+safe for a terminal (:func:`plain`). Options with words of their own are parsed in ``_names.py``
+and ``_limits.py``.
 
 All rooms call these functions. The units and their :data:`SPELLINGS` stay: people write them in
 options, request files and tables.
@@ -86,9 +86,6 @@ _FRAME_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:fps|hz)", re.IGNORECASE)
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _JOINERS = "\u200c\u200d"
 """Invisible, but several scripts and emoji need them."""
-
-_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 
 
 def parse_quantity(
@@ -406,10 +403,3 @@ def visible(text: str) -> str:
 
 def _is_hidden(char: str) -> bool:
     return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
-
-
-def markdown(text: object) -> str:
-    """Return ``text`` on one line with the signs of Markdown and HTML escaped;
-    an ``@`` mentions nobody.
-    """
-    return _MARKDOWN.sub(r"\\\1", plain(text)).translate(_ENTITIES).replace("@", "@\u200b")

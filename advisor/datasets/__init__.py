@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from advisor.datasets._masks.listing import BACKGROUND
     from advisor.datasets._masks.mask import IGNORED_LABEL, Mask
     from advisor.datasets._masks.survey import MaskSurvey
-    from advisor.datasets._parts import HOLDOUT, PARTS, TRAIN, VALIDATION
     from advisor.datasets._photographs import photograph_crops
     from advisor.datasets._scan import images_in
     from advisor.datasets._sources import address_of
@@ -87,6 +86,7 @@ if TYPE_CHECKING:
         expect_parts,
         split_halves,
     )
+    from advisor.datasets._split_part import SplitPart
     from advisor.datasets._survey import Progress, Survey
     from advisor.datasets._thumbnails import read_thumbnail
     from advisor.datasets._tiles import Tiling
@@ -99,15 +99,11 @@ __all__ = [
     "CAPTURE_VERSION",
     "DEMO_NOTE",
     "FEWEST_IMAGES",
-    "HOLDOUT",
     "IGNORED_LABEL",
     "ONE_CLASS",
-    "PARTS",
     "PHOTOGRAPHS_VERSION",
     "STAYING",
     "TESTS",
-    "TRAIN",
-    "VALIDATION",
     "Box",
     "BoxSurvey",
     "CalibrationImages",
@@ -130,6 +126,7 @@ __all__ = [
     "Pair",
     "Progress",
     "Split",
+    "SplitPart",
     "Survey",
     "Tiling",
     "address_of",

@@ -33,7 +33,7 @@ from advisor.datasets._demo import DEMO_NOTE, is_demo
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._grouping import find_groups
 from advisor.datasets._image_groups import Grouping
-from advisor.datasets._parts import HOLDOUT, PARTS, TRAIN, VALIDATION
+from advisor.datasets._parts import PARTS
 from advisor.datasets._split import (
     HOLDOUT_SHARE,
     VALIDATION_SHARE,
@@ -41,6 +41,7 @@ from advisor.datasets._split import (
     copies_sentence,
     draw_split,
 )
+from advisor.datasets._split_part import SplitPart
 from advisor.datasets._strata import Stratify, make_stratifier
 from advisor.datasets._survey import Survey
 from advisor.datasets._units import number_units
@@ -124,7 +125,7 @@ class Division:
                 f" {len(dataset.classes)} classes ({_join_names(self.rejoined)}): it was joined to"
                 " the training part, and another one was drawn."
             )
-        counts = _count_classes(self.split, dataset)[VALIDATION]
+        counts = _count_classes(self.split, dataset)[SplitPart.VALIDATION]
         missing = []
         for label, name in enumerate(dataset.classes):
             if not counts[label]:
@@ -309,7 +310,7 @@ def _without_copies(
         if label not in present:
             missing.append(f"'{name}'")
     if missing or not validation:
-        where = "hold-out" if missing else VALIDATION
+        where = "hold-out" if missing else SplitPart.VALIDATION
         what = f" of {listed(missing, NAMED)}" if missing else ""
         raise UsageError(
             f"--data: all images{what} in the {where} of your split are copies of images that are"
@@ -328,18 +329,19 @@ def _complete_given_parts(
     Images that copy learnt ones do not count.
     """
     given = dataset.own_parts
-    if HOLDOUT not in given or VALIDATION not in given:  # of two parts, the second is the hold-out
+    # Of two parts, the second is the hold-out.
+    if SplitPart.HOLDOUT not in given or SplitPart.VALIDATION not in given:
         return given, ()
     part_of = {index: part for index, part in enumerate(given) if part in PARTS}
     left_out = set(find_copies_of_learnt(alike, part_of))
     present = set()
     for index, part in part_of.items():
-        if part == VALIDATION and index not in left_out:
+        if part == SplitPart.VALIDATION and index not in left_out:
             present.add(dataset.images[index].label)
     lacking = tuple(name for label, name in enumerate(dataset.classes) if label not in present)
     if lacking:
         # What the user held out stays held out; only validation is drawn anew.
-        given = tuple(TRAIN if part == VALIDATION else part for part in given)
+        given = tuple(SplitPart.TRAIN if part == SplitPart.VALIDATION else part for part in given)
     return given, lacking
 
 
@@ -371,18 +373,18 @@ def _describe_groups(division: Division, dataset: Dataset) -> str:
     grouping = division.grouping
     given = division.split.given
     come = f"Images come in {phrase_count(grouping.count, 'group')} ({grouping.source.value})"
-    if HOLDOUT in given:
-        if VALIDATION in given:
+    if SplitPart.HOLDOUT in given:
+        if SplitPart.VALIDATION in given:
             return f"{come}: your own split is kept."
         return f"{come}: validation has whole groups."
-    part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(
-        division.split.holdout, HOLDOUT
+    part_of = dict.fromkeys(division.split.validation, SplitPart.VALIDATION) | dict.fromkeys(
+        division.split.holdout, SplitPart.HOLDOUT
     )
     # A group with images of several classes may be divided for one of them alone.
     parts_of: dict[tuple[int, int], set[str]] = defaultdict(set)
     for index, number in enumerate(grouping.of):
         label = dataset.images[index].label
-        parts_of[label, number].add(part_of.get(index, TRAIN))
+        parts_of[label, number].add(part_of.get(index, SplitPart.TRAIN))
     divided_classes = {label for (label, _), parts in parts_of.items() if len(parts) > 1}
     divided = len(divided_classes)
     if not divided:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from advisor.core import AmbiguousInput, Reading, UsageError
 from advisor.datasets._names import plain
-from advisor.datasets._parts import TRAIN, part_of
+from advisor.datasets._parts import part_of
+from advisor.datasets._split_part import SplitPart
 
 # Last names of a path: each folder in it is a class, or each that directly holds images.
 UPPER = "*"
@@ -81,7 +82,7 @@ def refuse_disjoint(root: Path, tops: Sequence[str], labels: Sequence[str]) -> N
     for top, label in zip(tops, labels, strict=True):
         classes.setdefault(top, set()).add(label)
     # The training part first: its classes are those that a model learns.
-    first, *others = sorted(classes, key=lambda top: part_of(top) != TRAIN)
+    first, *others = sorted(classes, key=lambda top: part_of(top) != SplitPart.TRAIN)
     known = set(map(plain, classes[first]))
     are_disjoint = all(known.isdisjoint(map(plain, classes[top])) for top in others)
     if others and are_disjoint:
@@ -117,7 +118,7 @@ def ask_mixed_folders(root: Path, parts: Sequence[str], others: Sequence[str]) -
 
     The other answer is that all of them are classes.
     """
-    trained = min(parts, key=lambda name: part_of(name) != TRAIN)
+    trained = min(parts, key=lambda name: part_of(name) != SplitPart.TRAIN)
     which = "the part" if len(parts) == 1 else "the parts"
     together = sorted((*parts, *others))
     readings = [

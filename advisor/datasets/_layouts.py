@@ -49,9 +49,10 @@ from advisor.datasets._image_names import (
 )
 from advisor.datasets._image_places import is_there
 from advisor.datasets._manifests import LONGEST_LABEL, list_manifest, read_labels_of_tables
-from advisor.datasets._parts import HOLDOUT, UNLABELLED, part_of
+from advisor.datasets._parts import UNLABELLED, part_of
 from advisor.datasets._scan import FolderScan, scan_folder
 from advisor.datasets._sources import SOURCES, find_kind, holds_images
+from advisor.datasets._split_part import SplitPart
 from advisor.datasets._table_rows import PARQUET, PROBED, SHOWN, TEXT
 from advisor.datasets._tables_beside import find_tables_beside, list_tables, read_with_listed_parts
 from advisor.store import guess_encodings
@@ -218,7 +219,7 @@ def _explain_missing_classes(
         return AmbiguousInput(error.message, [reading])
     tables = list(filter(_may_name_images, sorted(path.iterdir())))
     # Tables of a test part often have no labels, so their faults say the least.
-    tables.sort(key=lambda table: part_of(table.stem) in (UNLABELLED, HOLDOUT))
+    tables.sort(key=lambda table: part_of(table.stem) in (UNLABELLED, SplitPart.HOLDOUT))
     fault = fault or next(filter(None, map(find_fault, tables)), "")
     if fault:
         return UsageError(

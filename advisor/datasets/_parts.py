@@ -12,44 +12,43 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-TRAIN = "train"
-VALIDATION = "validation"
-HOLDOUT = "holdout"
-# Names of the parts, from the one for training to the one that is used last.
-PARTS = (TRAIN, VALIDATION, HOLDOUT)
+from advisor.datasets._split_part import SplitPart
+
+# Texts, because names that people write are looked for among them.
+PARTS: tuple[str, ...] = tuple(SplitPart)
 UNLABELLED = "unlabelled"
 
-PART_OF_WORD = {
-    "train": TRAIN,
-    "training": TRAIN,
-    "val": VALIDATION,
-    "valid": VALIDATION,
-    "validation": VALIDATION,
-    "validate": VALIDATION,
-    "dev": VALIDATION,
-    "test": HOLDOUT,
-    "testing": HOLDOUT,
-    "holdout": HOLDOUT,
-    "hold-out": HOLDOUT,
-    "unseen": HOLDOUT,
-    "eval": HOLDOUT,
-    "evaluation": HOLDOUT,
+PART_OF_WORD: Mapping[str, str] = {
+    "train": SplitPart.TRAIN,
+    "training": SplitPart.TRAIN,
+    "val": SplitPart.VALIDATION,
+    "valid": SplitPart.VALIDATION,
+    "validation": SplitPart.VALIDATION,
+    "validate": SplitPart.VALIDATION,
+    "dev": SplitPart.VALIDATION,
+    "test": SplitPart.HOLDOUT,
+    "testing": SplitPart.HOLDOUT,
+    "holdout": SplitPart.HOLDOUT,
+    "hold-out": SplitPart.HOLDOUT,
+    "unseen": SplitPart.HOLDOUT,
+    "eval": SplitPart.HOLDOUT,
+    "evaluation": SplitPart.HOLDOUT,
 }
 """Words for the parts of a split, and the names of the parts here."""
 
 OTHER_LANGUAGES = {
-    TRAIN: (
+    SplitPart.TRAIN: (
         "entrenamiento entreno entrainement entraînement apprentissage treino treinamento"
         " addestramento allenamento trainings trn tr обучение тренировка обучающая trening uczenie"
         " eğitim egitim träning trénink latih pelatihan 训练 訓練 训练集 訓練集 学習 学習用"
         " 훈련 학습"
     ),
-    VALIDATION: (
+    SplitPart.VALIDATION: (
         "validacion validación validacao validação validazione validierung validierungs vld"
         " валидация walidacja doğrulama dogrulama validering validasi 验证 驗證 验证集 驗證集 検証"
         " 検証用 검증"
     ),
-    HOLDOUT: (
+    SplitPart.HOLDOUT: (
         "prueba pruebas teste testes tests essai tst te тест тестовая тестирование testowy testowe"
         " uji sınama 测试 測試 测试集 測試集 テスト テスト用 評価 시험 테스트"
     ),
@@ -82,10 +81,10 @@ TABLE_WORDS = frozenset(_TABLE_WORDS.split())
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_FOREIGN = {
-    **dict.fromkeys(OTHER_LANGUAGES[TRAIN].split(), TRAIN),
-    **dict.fromkeys(OTHER_LANGUAGES[VALIDATION].split(), VALIDATION),
-    **dict.fromkeys(OTHER_LANGUAGES[HOLDOUT].split(), HOLDOUT),
+_FOREIGN: Mapping[str, str] = {
+    **dict.fromkeys(OTHER_LANGUAGES[SplitPart.TRAIN].split(), SplitPart.TRAIN),
+    **dict.fromkeys(OTHER_LANGUAGES[SplitPart.VALIDATION].split(), SplitPart.VALIDATION),
+    **dict.fromkeys(OTHER_LANGUAGES[SplitPart.HOLDOUT].split(), SplitPart.HOLDOUT),
 }
 # The longest words first, because an expression takes the first alternative that fits.
 _PART_WORDS = sorted(
@@ -150,10 +149,13 @@ def find_parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
     shared = frozenset(set.intersection(*candidates)) if len(candidates) > 1 else frozenset()
     meanings = {name: part_of(name, shared) for name in names}
     parts = {name: part for name, part in meanings.items() if part}
-    if HOLDOUT in _list_certain_parts(parts) and VALIDATION not in parts.values():
+    if (
+        SplitPart.HOLDOUT in _list_certain_parts(parts)
+        and SplitPart.VALIDATION not in parts.values()
+    ):
         for name in parts:
             if EVALUATION_WORDS & set(split_words(name)):
-                parts[name] = VALIDATION
+                parts[name] = SplitPart.VALIDATION
     return parts
 
 
@@ -192,6 +194,6 @@ def _find_part_of_word(word: str) -> str:
 
 def _choose_part(words: Collection[str]) -> str:
     parts = set(map(_find_part_of_word, words)) - {""}
-    if parts == {TRAIN, VALIDATION}:
-        return TRAIN
+    if parts == {SplitPart.TRAIN, SplitPart.VALIDATION}:
+        return SplitPart.TRAIN
     return parts.pop() if len(parts) == 1 else ""

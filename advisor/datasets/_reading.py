@@ -21,7 +21,7 @@ from typing import Any
 
 from advisor.core import StageError
 from advisor.datasets._image_files import ignore_warnings
-from advisor.isolation import IN_CHILD, MEMORY, CallLimits, ChildPool, usable_cores
+from advisor.isolation import IN_CHILD, CallLimits, ChildPool, usable_cores
 
 BLOCK = 16  # Files that a child reads in one call
 IN_FLIGHT = 64  # Files that are read ahead, which limits the memory
@@ -101,7 +101,7 @@ def _read_in_child(function: str, items: Sequence[Any]) -> list[Any]:
 @cache
 def _start_readers(process: int) -> ChildPool:
     """Return the children of this process; a fork has its own."""
-    pool = ChildPool(Path(os.devnull), {MEMORY: str(MOST_BYTES)})
+    pool = ChildPool(Path(os.devnull), most_bytes=MOST_BYTES)
 
     def close() -> None:
         if os.getpid() == process:

@@ -13,7 +13,8 @@ from advisor.core import UsageError
 from advisor.datasets._dataset import Dataset
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._part_draw import draw_groups, draw_units
-from advisor.datasets._parts import HOLDOUT, PARTS, TRAIN, VALIDATION
+from advisor.datasets._parts import PARTS
+from advisor.datasets._split_part import SplitPart
 from advisor.datasets._units import Group, Unit, order_groups, order_units
 
 HOLDOUT_SHARE = 0.2
@@ -83,7 +84,7 @@ def draw_split(
     Raises UsageError if a class has no image in the training part or the hold-out,
     or nothing is left for validation.
     """
-    for name, share in ((HOLDOUT, holdout), (VALIDATION, validation)):
+    for name, share in ((SplitPart.HOLDOUT, holdout), (SplitPart.VALIDATION, validation)):
         if not 0 < share < 1:
             raise UsageError(f"{name}: {share} is not between 0 and 1", "write for example 0.2")
     units_by_class = order_units(dataset, seed, together)
@@ -96,18 +97,18 @@ def draw_split(
     )
     # The hold-out first: its figure is the one that users rely on,
     # so it gets the groups that fit its share best.
-    held_out = pool.draw_part(HOLDOUT, given_parts, holdout, {})
-    part_of_held_out = dict.fromkeys(held_out, HOLDOUT)
-    compared = pool.draw_part(VALIDATION, given_parts, validation, part_of_held_out)
-    part_of = {**given_parts, **part_of_held_out, **dict.fromkeys(compared, VALIDATION)}
+    held_out = pool.draw_part(SplitPart.HOLDOUT, given_parts, holdout, {})
+    part_of_held_out = dict.fromkeys(held_out, SplitPart.HOLDOUT)
+    compared = pool.draw_part(SplitPart.VALIDATION, given_parts, validation, part_of_held_out)
+    part_of = {**given_parts, **part_of_held_out, **dict.fromkeys(compared, SplitPart.VALIDATION)}
     indices: dict[str, list[int]] = {part: [] for part in PARTS}
     for index in range(len(dataset.images)):
-        indices[part_of.get(index, TRAIN)].append(index)
+        indices[part_of.get(index, SplitPart.TRAIN)].append(index)
     named = tuple(part for part in PARTS if part in given_parts.values())
     split = Split(
-        train=tuple(indices[TRAIN]),
-        validation=tuple(indices[VALIDATION]),
-        holdout=tuple(indices[HOLDOUT]),
+        train=tuple(indices[SplitPart.TRAIN]),
+        validation=tuple(indices[SplitPart.VALIDATION]),
+        holdout=tuple(indices[SplitPart.HOLDOUT]),
         seed=seed,
         given=named,
     )
@@ -121,7 +122,7 @@ def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
     ``copied`` has their number in each part, and ``left`` that of the others. Empty if there are
     no such images.
     """
-    names = {VALIDATION: "of validation", HOLDOUT: "of the hold-out"}
+    names = {SplitPart.VALIDATION: "of validation", SplitPart.HOLDOUT: "of the hold-out"}
     shares = []
     for part, name in names.items():
         count = copied.get(part, 0)
@@ -167,9 +168,9 @@ def _complete_given_parts(
                 f"'{path}': '{part}' is not a part of a split", f"one of: {', '.join(PARTS)}"
             )
     # The one part beside training was not learnt from, so it judges the model that ships.
-    if HOLDOUT not in part_of.values():
+    if SplitPart.HOLDOUT not in part_of.values():
         for index, part in part_of.items():
-            part_of[index] = HOLDOUT if part == VALIDATION else part
+            part_of[index] = SplitPart.HOLDOUT if part == SplitPart.VALIDATION else part
     for units in units_by_class:
         for unit in units:
             # A copy follows the copy that has a part:
@@ -203,7 +204,7 @@ class _Pool:
         Free are images without a part in the user's own split, ``given_parts``, and if it does not
         name this part, those of its training part; but none of ``drawn``, the parts drawn before.
         """
-        free = {None} if name in given_parts.values() else {None, TRAIN}
+        free = {None} if name in given_parts.values() else {None, SplitPart.TRAIN}
 
         def is_free(unit: Unit) -> bool:
             # One image with another part is enough: the images of a unit are never separated.

@@ -27,7 +27,7 @@ from advisor.core import (
     pool_timings,
     recipe_of,
 )
-from advisor.datasets import HOLDOUT
+from advisor.datasets import SplitPart
 from advisor.engine._image_answers import answers_on_images, read_labels, read_shares
 from advisor.engine._question import Question
 from advisor.engine._refutation import accuracy_on_both, is_refuted, sentence_of_refutation
@@ -221,7 +221,7 @@ def _with_holdout_drops(
     # Without a limit of the drop nobody reads this figure, and the files of answers are large.
     if limits.max_drop_points is None:
         return evaluations
-    labels = read_labels(run, HOLDOUT)
+    labels = read_labels(run, SplitPart.HOLDOUT)
     if not labels:
         return evaluations
 

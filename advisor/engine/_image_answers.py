@@ -6,7 +6,7 @@ its share in the figure (float32). What is missing, damaged or of other images i
 intervals decide instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import Answers, Evaluation
-from advisor.datasets import HOLDOUT, VALIDATION
+from advisor.datasets import SplitPart
 from advisor.store import RunFolder
 
-PART_NAMES = {HOLDOUT: "hold-out", VALIDATION: "validation"}
+PART_NAMES: Mapping[str, str] = {SplitPart.HOLDOUT: "hold-out", SplitPart.VALIDATION: "validation"}
 """Parts of the images in words. The hold-out comes first: there, the files that ship ran."""
 
 LARGEST_SHARE = 1e6
@@ -30,7 +30,7 @@ def answers_on_images(run: RunFolder) -> Answers:
     """Return the function that gives the share of each validation image in the accuracy of an
     evaluation, or None.
     """
-    labels = read_labels(run, VALIDATION)
+    labels = read_labels(run, SplitPart.VALIDATION)
 
     @cache
     def read_file(file: str) -> tuple[float, ...] | None:
@@ -42,14 +42,14 @@ def answers_on_images(run: RunFolder) -> Answers:
 
 
 def correct_answers(
-    run: RunFolder, evaluation: Evaluation, part: str = VALIDATION
+    run: RunFolder, evaluation: Evaluation, part: str = SplitPart.VALIDATION
 ) -> tuple[float, ...] | None:
     """Return the share of each image of a part in the accuracy, None if it is not known.
 
     By top-1 it is 0 or 1. Candidates that were compared under capture conditions saw each image
     several times, so that theirs is the mean over the conditions.
     """
-    judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
+    judged = evaluation.holdout_answers if part == SplitPart.HOLDOUT else evaluation.answers
     labels = read_labels(run, part)
     if not labels or judged is None or not judged.compared_by:
         return None
@@ -58,7 +58,7 @@ def correct_answers(
 
 def read_compared_hashes(run: RunFolder) -> tuple[str, ...]:
     """Return the hashes of the validation images, in order; empty if they are not known."""
-    rows = run.read_json("split.json").get(VALIDATION)
+    rows = run.read_json("split.json").get(SplitPart.VALIDATION)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return ()
     return tuple(str(row.get("sha256", "")) for row in rows)

@@ -29,7 +29,7 @@ from advisor.engine._space.resolved import Resolved
 from advisor.engine._space.resolving import require_installed, resolve_parts
 from advisor.engine._space.weights import find_weights
 from advisor.isolation import sweep_folders, waiting_factor
-from advisor.store import RunFolder, require_cache
+from advisor.store import ArtifactCache, RunFolder
 
 AGAIN_S = 5.0
 """Seconds until the work is ended again, if something caught the first end."""
@@ -89,7 +89,7 @@ def resolve_question(
     require_executor(request.execution)
     # A cache that cannot be written, and folders of killed searches,
     # are dealt with before the images are read.
-    require_cache()
+    ArtifactCache.require_folder()
     sweep_folders()
     if resumed is None:
         RunFolder.require_parent(request.folder)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor.core import UsageError
-from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Overview
+from advisor.datasets import Overview, SplitPart
 from advisor.engine._located_weights import count_spare
 from advisor.engine._pipeline.images import Images
 from advisor.engine._question import Request
@@ -90,7 +90,11 @@ def overview_of(images: Images) -> Overview:
     overview = Overview.of_split(images.dataset, split, images.grouping, images.notes)
     if images.boxes is None:
         return overview
-    parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
+    parts = {
+        SplitPart.TRAIN: split.train,
+        SplitPart.VALIDATION: split.validation,
+        SplitPart.HOLDOUT: split.holdout,
+    }
     return replace(
         overview, boxes={part: images.boxes.among(indices) for part, indices in parts.items()}
     )

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from advisor.isolation._process import (
         ENDS_WITH_PARENT,
         IN_CHILD,
-        MEMORY,
         UNWANTED,
         ChildProcess,
         Finished,
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     )
     from advisor.isolation._scratch import Scratch, no_follow, sweep_folders
     from advisor.isolation._standard_error import redirect_errors
-    from advisor.isolation._worker import NETWORK, WRITES_BELOW, CallLimits
+    from advisor.isolation._worker import CallLimits
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -64,12 +63,9 @@ __all__ = [
     "HEAVY",
     "IN_CHILD",
     "LIGHT",
-    "MEMORY",
-    "NETWORK",
     "TRAINERS",
     "UNWANTED",
     "WAITED_LIMIT",
-    "WRITES_BELOW",
     "AgentJson",
     "Block",
     "CallLimits",

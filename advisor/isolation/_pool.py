@@ -20,8 +20,15 @@ from typing import Any, Protocol
 from advisor.core import StageError
 from advisor.isolation._cores import GPU_DRIVER
 from advisor.isolation._pause import Pause
-from advisor.isolation._process import ENDS_WITH_PARENT
-from advisor.isolation._worker import IMPORTS, NETWORK, YIELDS, CallLimits, Worker
+from advisor.isolation._process import ENDS_WITH_PARENT, MEMORY
+from advisor.isolation._worker import (
+    IMPORTS,
+    NETWORK,
+    WRITES_BELOW,
+    YIELDS,
+    CallLimits,
+    Worker,
+)
 
 LIGHT: str = "light"
 HEAVY: str = "heavy"
@@ -96,13 +103,29 @@ class ChildPool:
     A worker starts when it is first needed. The worker that was used last is used first, because
     its imports are done. The file ``log`` takes the children's output, which is shown without one.
     ``environment`` is added to :data:`QUIET_ONE_THREAD`; the value None removes a variable.
+
+    With ``writes_below``, the children start no program, and write below that folder and their
+    temporary one. They have no network without ``has_network``. A job that would take more than
+    ``most_bytes`` of memory fails.
     """
 
     def __init__(
-        self, log: Path | None = None, environment: Mapping[str, str | None] | None = None
+        self,
+        log: Path | None = None,
+        environment: Mapping[str, str | None] | None = None,
+        *,
+        writes_below: Path | None = None,
+        has_network: bool = False,
+        most_bytes: int | None = None,
     ) -> None:
         self._log = log
-        wanted = {**QUIET_ONE_THREAD, NETWORK: "", **(environment or {})}
+        wanted = {
+            **QUIET_ONE_THREAD,
+            WRITES_BELOW: None if writes_below is None else str(writes_below),
+            NETWORK: "1" if has_network else "",
+            MEMORY: None if most_bytes is None else str(most_bytes),
+            **(environment or {}),
+        }
         self._environment = {name: value for name, value in wanted.items() if value is not None}
         self._lock = threading.Lock()
         self._closed = False

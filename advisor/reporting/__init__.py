@@ -54,13 +54,11 @@ if TYPE_CHECKING:
         recommendation,
         report_folder,
         write_all,
-        write_at,
         write_own,
     )
     from advisor.reporting._foundations import on_all_images
     from advisor.reporting._frames import (
         AnswerRows,
-        evaluations_frame,
         make_answer_rows,
         make_candidate_rows,
     )
@@ -121,7 +119,6 @@ __all__ = [
     "continue_command",
     "draw_vector_images",
     "environment",
-    "evaluations_frame",
     "finite",
     "forms_of",
     "json_for_script",
@@ -156,6 +153,5 @@ __all__ = [
     "text",
     "trust_content",
     "write_all",
-    "write_at",
     "write_own",
 ]

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
+from advisor.core import Quantity, plain, plural, show_figure
 from advisor.engine import ChangedFigure, Comparison, Reevaluation
 from advisor.reporting._row_selection import Rows
-from advisor.reporting._text import name_place
+from advisor.reporting._text import escape_markdown, name_place
 from advisor.reporting._view import make_typed_path
 
 FIGURES = Rows(ChangedFigure.columns, ChangedFigure.to_row)
@@ -43,7 +43,7 @@ STAYED, CHANGED, WORSE, SKIPPED = KINDS = ("the same", "changed", "worse", "skip
 def render_comparison(comparison: Comparison, form: str) -> str:
     """Return the comparison as ``text`` or ``markdown``, ending in a line break."""
     markdown = form == "markdown"
-    show = escaped if markdown else plain
+    show = escape_markdown if markdown else plain
     item = "- " if markdown else "  "
     arrow = "→" if markdown else "->"
     title = (
@@ -157,8 +157,8 @@ def render_reevaluations(reevaluations: Sequence[Reevaluation], form: str) -> st
         lines = [f"## advisor: {summary}", ""]
         for result in reevaluations:
             first, *details = _list_lines(result)
-            lines.append(f"- {escaped(first)}")
-            lines += (f"  - {escaped(detail)}" for detail in details)
+            lines.append(f"- {escape_markdown(first)}")
+            lines += (f"  - {escape_markdown(detail)}" for detail in details)
     else:
         lines = []
         for result in reevaluations:

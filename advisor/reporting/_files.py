@@ -27,7 +27,6 @@ from advisor.core import (
     ImageAnswers,
     Status,
     UsageError,
-    markdown as escaped,
 )
 from advisor.engine import Incumbent, LoadedRun, StageName
 from advisor.isolation import ChildPool, Scratch
@@ -99,7 +98,7 @@ def _draw_part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunVi
         return draw_markdown(content(view))
     except Exception as error:
         _log.exception("report.md: the part '%s' could not be made", content.__name__)
-        what = escaped(f"{type(error).__name__}: {error}")
+        what = text.escape_markdown(f"{type(error).__name__}: {error}")
         return f"> This part could not be made: {what}"
 
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from advisor.core import markdown as escaped
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import (
     Block,
@@ -27,6 +26,7 @@ from advisor.reporting._blocks import (
     columns,
     list_spans,
 )
+from advisor.reporting._text import escape_markdown
 
 
 def draw_markdown(report: Iterable[Block]) -> str:
@@ -49,7 +49,7 @@ def _draw_block(block: Block) -> str:
         case Labelled():
             start = {"lead": "", "warning": "> "}.get(block.look, "- ")
             colon = ":" if block.colon else ""
-            return f"{start}**{escaped(block.label)}**{colon} {_draw_words(block.words)}"
+            return f"{start}**{escape_markdown(block.label)}**{colon} {_draw_words(block.words)}"
         case Items():
             return "\n".join(f"- {_draw_words(row)}" for row in block.rows)
         case Code():
@@ -58,7 +58,7 @@ def _draw_block(block: Block) -> str:
             fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
             return f"{fence}\n{command}\n{fence}"
         case Group():
-            summary = f"<summary>{escaped(block.summary)}</summary>"
+            summary = f"<summary>{escape_markdown(block.summary)}</summary>"
             return f"<details>{summary}\n\n{draw_markdown(block.blocks)}\n\n</details>"
         case Figures():
             titles = columns("figure", "value", "remark", left=("figure", "remark"))
@@ -66,7 +66,7 @@ def _draw_block(block: Block) -> str:
             return _draw_rows(titles, rows)
         case DataTable():
             table = _draw_rows(block.columns, block.rows)
-            return "\n\n".join([table, *map(escaped, block.notes)])
+            return "\n\n".join([table, *map(escape_markdown, block.notes)])
         case Chart():
             return ""
 
@@ -91,7 +91,7 @@ def _draw_words(words: Words) -> str:
         if part.look in ("code", "command") and "`" not in part.text:
             drawn.append(f"`{text.plain(part.text)}`")
         elif part.look == "strong":
-            drawn.append(f"**{escaped(part.text)}**")
+            drawn.append(f"**{escape_markdown(part.text)}**")
         else:
-            drawn.append(text.inner(part.text, escaped))
+            drawn.append(text.inner(part.text, escape_markdown))
     return "".join(drawn)

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from advisor.core import UsageError, nearest, units
-from advisor.store import ColumnType, type_cell, value_at
+from advisor.store import ColumnType, value_at
 
 T = TypeVar("T")
 
@@ -97,7 +97,10 @@ class Rows(Generic[T]):
         None for a missing one.
         """
         row = self.row(item)
-        return {column: type_cell(column, row.get(column)) for column in self.columns}
+        cells = {}
+        for column in self.columns:
+            cells[column] = ColumnType.of_column(column).convert_cell(row.get(column))
+        return cells
 
     def select(
         self, sort: str | None = None, filters: Sequence[str] | None = None

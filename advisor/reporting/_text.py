@@ -42,6 +42,10 @@ FIGURE_WITH_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|kB|MB|GB|GiB|points?)
 
 NO_BREAK = "\u00a0"
 
+_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
+"""Signs of HTML with what stands for them, and signs of Markdown."""
+
 OPTION = re.compile(r"(?<![^\s(])--[a-z][a-z0-9-]*")
 """The name of an option in a sentence or a command."""
 
@@ -53,6 +57,13 @@ def inner(part: str, escape: Callable[[str], str] = plain) -> str:
     before = len(part) - len(part.lstrip(" "))
     after = len(part.rstrip(" "))
     return f"{part[:before]}{escape(part[before:after])}{part[max(before, after) :]}"
+
+
+def escape_markdown(value: object) -> str:
+    """Return a text on one line with the signs of Markdown and HTML escaped;
+    an ``@`` mentions nobody.
+    """
+    return _MARKDOWN.sub(r"\\\1", plain(value)).translate(_ENTITIES).replace("@", "@\u200b")
 
 
 def keep_units(value: object) -> object:

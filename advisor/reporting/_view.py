@@ -30,7 +30,7 @@ from advisor.core import (
     list_registered,
     load_integration,
 )
-from advisor.datasets import DEMO_NOTE, HOLDOUT, PARTS, VALIDATION, copies_sentence
+from advisor.datasets import DEMO_NOTE, SplitPart, copies_sentence
 from advisor.engine import (
     Insights,
     LoadedRun,
@@ -38,10 +38,13 @@ from advisor.engine import (
     continue_command,
     images_folder,
 )
+from advisor.reporting._frames import evaluations_frame
 from advisor.reporting._looser_limits import make_looser_command
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from advisor.core import Diagnosis
     from advisor.reporting._blocks import Block
 
@@ -115,7 +118,9 @@ class DatasetSummary:
         """The number of images that judge nothing, as copies of them are learnt from, in words;
         empty if all judge.
         """
-        return copies_sentence(self.copies, {VALIDATION: self.validation, HOLDOUT: self.holdout})
+        return copies_sentence(
+            self.copies, {SplitPart.VALIDATION: self.validation, SplitPart.HOLDOUT: self.holdout}
+        )
 
 
 @dataclass(frozen=True)
@@ -242,7 +247,11 @@ class RunView:
         """
         if evaluation.in_unknown_conditions:
             return "your images name no visits, cameras or days"
-        if self.task.labelled or self.dataset is None or HOLDOUT in self.dataset.own_split:
+        if (
+            self.task.labelled
+            or self.dataset is None
+            or SplitPart.HOLDOUT in self.dataset.own_split
+        ):
             return ""
         accuracy = evaluation.accuracy
         if accuracy is None or accuracy.provenance is not Provenance.MEASURED:
@@ -269,6 +278,10 @@ class RunView:
     def ok(self) -> tuple[Evaluation, ...]:
         """Evaluations that ran to the end."""
         return self.with_status(Status.OK)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every evaluation as a row of a table, see :meth:`advisor.Run.to_frame`."""
+        return evaluations_frame(self, self.evaluations)
 
     def with_status(self, status: Status) -> tuple[Evaluation, ...]:
         """Evaluations with ``status``."""
@@ -401,8 +414,8 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
             copies=dict(document.get("copies") or {}),
-            validated_per_class=_count_part(split, VALIDATION, names),
-            held_out_per_class=_count_part(split, HOLDOUT, names),
+            validated_per_class=_count_part(split, SplitPart.VALIDATION, names),
+            held_out_per_class=_count_part(split, SplitPart.HOLDOUT, names),
             groups_per_class=_count_groups(split),
             notes=tuple(map(str, document.get("notes") or ())),
             boxes_per_class=dict(document.get("boxes_per_class") or {}),
@@ -426,7 +439,7 @@ def _count_groups(split: Mapping[str, Any]) -> Mapping[str, int]:
     """Return the groups of each class; nothing where the split is missing or damaged."""
     try:
         rows = set()
-        for part in PARTS:
+        for part in SplitPart:
             for row in split[part]:
                 rows.add((str(row["class"]), row["group"]))
     except (KeyError, TypeError):

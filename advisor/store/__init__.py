@@ -15,12 +15,11 @@ if TYPE_CHECKING:
         ArtifactCache,
         cache_root,
         fill_folder,
-        require_cache,
     )
     from advisor.store._cache_contents import CacheContents, CacheShare
     from advisor.store._cache_uses import CacheUse
     from advisor.store._cached_rows import ROWS, add_block, write_cached_rows
-    from advisor.store._column_types import ColumnType, build_frame, type_cell, value_at
+    from advisor.store._column_types import ColumnType, build_frame, value_at
     from advisor.store._downloads.delivery import MAX_DOWNLOAD_BYTES, client_for, home_transport
     from advisor.store._downloads.files import (
         DownloadCache,
@@ -124,11 +123,9 @@ __all__ = [
     "read_json",
     "read_labels",
     "read_text",
-    "require_cache",
     "sha256_file",
     "sha256_json",
     "shipped_folder",
-    "type_cell",
     "value_at",
     "walk_folder",
     "write_atomically",

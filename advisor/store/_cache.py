@@ -51,32 +51,6 @@ def cache_root() -> Path:
     return Path(os.path.expanduser(chosen))  # noqa: PTH111 -- an unknown user is no error
 
 
-def require_cache() -> None:
-    """Make the folder of all caches, and remove unfinished results that nobody makes any more.
-
-    UsageError: the folder or files in it cannot be made, or its limit is no size.
-    """
-    root = cache_root()
-    hint = "set ADVISOR_CACHE_DIR to a folder that you can write to"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"the cache '{root}' cannot be made ({error.strerror or error})", hint
-        ) from None
-    if not os.access(root, os.W_OK | os.X_OK):
-        raise UsageError(f"the cache '{root}' cannot be written to", hint)
-    limit_bytes(root)
-    for unfinished in root.glob(f"artifacts/*/{_MAKING}*"):
-        key = unfinished.name.removeprefix(_MAKING).rpartition("-")[0]
-        # A result whose lock is free is made by nobody: its maker was killed.
-        with (
-            contextlib.suppress(Timeout, OSError),
-            FileLock(unfinished.with_name(f"{key}.lock"), timeout=0),
-        ):
-            shutil.rmtree(unfinished, ignore_errors=True)
-
-
 class ArtifactCache:
     """Stores each stage result as a folder of files, which is written once and never changed.
 
@@ -94,6 +68,32 @@ class ArtifactCache:
         )
         self._most_bytes = most_bytes
         self._trimmed_s = time.monotonic()
+
+    @staticmethod
+    def require_folder() -> None:
+        """Make the folder of all caches, and remove unfinished results that nobody makes any more.
+
+        UsageError: the folder or files in it cannot be made, or its limit is no size.
+        """
+        root = cache_root()
+        hint = "set ADVISOR_CACHE_DIR to a folder that you can write to"
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"the cache '{root}' cannot be made ({error.strerror or error})", hint
+            ) from None
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise UsageError(f"the cache '{root}' cannot be written to", hint)
+        limit_bytes(root)
+        for unfinished in root.glob(f"artifacts/*/{_MAKING}*"):
+            key = unfinished.name.removeprefix(_MAKING).rpartition("-")[0]
+            # A result whose lock is free is made by nobody: its maker was killed.
+            with (
+                contextlib.suppress(Timeout, OSError),
+                FileLock(unfinished.with_name(f"{key}.lock"), timeout=0),
+            ):
+                shutil.rmtree(unfinished, ignore_errors=True)
 
     def folder(self, stage: str, inputs: Mapping[str, object]) -> Path:
         """Return the folder for the result of ``stage`` with ``inputs``; it may not exist."""

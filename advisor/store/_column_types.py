@@ -69,21 +69,18 @@ class ColumnType(StrEnum):
             return ColumnType.COUNT
         return ColumnType.NUMBER if column.endswith(NUMBERS) else ColumnType.TEXT
 
-
-def type_cell(column: str, value: Any) -> Any:
-    """Return a value as its column holds it, see :meth:`ColumnType.of_column`; None for a missing
-    one.
-    """
-    # NaN alone differs from itself.
-    if value is None or value != value:
-        return None
-    converters = {
-        ColumnType.TEXT: str,
-        ColumnType.NUMBER: float,
-        ColumnType.COUNT: int,
-        ColumnType.FLAG: bool,
-    }
-    return converters[ColumnType.of_column(column)](value)
+    def convert_cell(self, value: Any) -> Any:
+        """Return a value as a column of this type holds it; None for a missing one."""
+        # NaN alone differs from itself.
+        if value is None or value != value:
+            return None
+        converters = {
+            ColumnType.TEXT: str,
+            ColumnType.NUMBER: float,
+            ColumnType.COUNT: int,
+            ColumnType.FLAG: bool,
+        }
+        return converters[self](value)
 
 
 def value_at(value: Any, path: str) -> Any:

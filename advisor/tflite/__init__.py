@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from advisor.tflite._heads import read_head, with_head
     from advisor.tflite._input_scale import scale_of_input
     from advisor.tflite._layout import (
-        count_transposes,
         with_channels_last,
         without_transposes,
     )
@@ -36,13 +35,11 @@ if TYPE_CHECKING:
     )
     from advisor.tflite._macs import (
         CLAMPS,
-        SIZES,
         OperatorCost,
         Works,
         count,
         count_graph_works,
         form_of,
-        share_of_transposes,
     )
     from advisor.tflite._metadata import (
         Metadata,
@@ -50,7 +47,6 @@ if TYPE_CHECKING:
     )
     from advisor.tflite._model import (
         LITERT_CUSTOM,
-        custom_operators,
         open_model,
         read,
         text_of,
@@ -123,7 +119,6 @@ __all__ = [
     "OPTIONS",
     "SCORES",
     "SIDE_SCALE",
-    "SIZES",
     "Metadata",
     "Model",
     "Operator",
@@ -138,8 +133,6 @@ __all__ = [
     "attach_head",
     "count",
     "count_graph_works",
-    "count_transposes",
-    "custom_operators",
     "cut_postprocess",
     "dequantize",
     "fold_normalization",
@@ -158,7 +151,6 @@ __all__ = [
     "read_head",
     "scale_of_input",
     "select_output",
-    "share_of_transposes",
     "simplify_file",
     "slices_of",
     "split_postprocess",

@@ -1,14 +1,14 @@
 """Count a file's multiply-accumulates and parameters, and describe the work of its operators.
 
 Reports and cards show the counts; the predictor of latencies (`devices/_latency`) reads the works.
-The numbers are stored with profiles of devices (`SIZES` are columns there) and with the catalogue,
+The numbers are stored with profiles of devices (columns of :class:`Work`) and with the catalogue,
 so a change of a count makes old and new figures differ.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
 from advisor.tflite._values import Model, Operator, Subgraph, Tensor
@@ -18,9 +18,6 @@ CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
 
 _PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
 """Operators that read only what they write."""
-
-SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
-"""The numbers that describe an operator, in the order of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,21 +191,6 @@ def list_works(model: Model) -> tuple[Work, ...]:
 def count_works(works: Iterable[Work]) -> Works:
     """Return each different operator with its number, sorted."""
     return tuple(sorted(Counter(works).items()))
-
-
-def share_of_transposes(model: Model) -> float:
-    """Return the share of transposes, 0 to 1, in the values that operators read and write."""
-    moved = 0
-    moved_by_transposes = 0
-    for operator in model.operators:
-        values = 0
-        for index in (*operator.inputs, *operator.outputs):
-            if index >= 0:
-                values += model.tensors[index].elements
-        moved += values
-        if operator.name == "TRANSPOSE":
-            moved_by_transposes += values
-    return moved_by_transposes / max(moved, 1)
 
 
 def count_graph_works(model: Model) -> Works:

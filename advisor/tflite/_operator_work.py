@@ -4,7 +4,10 @@
 and its fields are columns of measured kernels (`_profiles/measurements.py`): their names stay.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
 
 CONVOLUTION = "CONV_2D"
 
@@ -29,6 +32,26 @@ class Work:
     taps: int = 1
     stride: int = 1
     read: int = 0
+
+    @classmethod
+    def list_columns(cls) -> tuple[str, ...]:
+        """Return the names of its fields, which are columns of tables: the kind comes first."""
+        return tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, str]) -> Work:
+        """Return the work that the columns of a row state.
+
+        Raises KeyError for a missing column, ValueError if a size is no whole number.
+        """
+        kind, *sizes = cls.list_columns()
+        return cls(row[kind], **{name: int(row[name]) for name in sizes})
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Its numbers, in the order of :meth:`list_columns`."""
+        _, *sizes = astuple(self)
+        return tuple(sizes)
 
     @property
     def written(self) -> int:

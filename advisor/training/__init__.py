@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from advisor.training._detection.whole import detector_head
     from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
     from advisor.training._features import AS_IT_IS, CAPTURED, extract_features, join_parts
-    from advisor.training._finetune import TuningImages, epochs_done, ship_as_compared, tune_card
+    from advisor.training._finetune import TuningImages, epochs_done, tune_card
     from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS_FILE
     from advisor.training._finetune.finetuning import Finetuning
     from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         Shared,
         Weight,
         round_activation,
-        train_weights,
     )
     from advisor.training._head import HEAD_VERSION, fit_head, train_head
     from advisor.training._head.quantized import match_logits, refit_head
@@ -102,9 +101,7 @@ __all__ = [
     "refit_head",
     "refit_kernels",
     "round_activation",
-    "ship_as_compared",
     "train",
     "train_head",
-    "train_weights",
     "tune_card",
 ]

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from advisor.core import UsageError
-from advisor.datasets import PARTS, Division, Survey, _division as division
+from advisor.datasets import Division, SplitPart, Survey, _division as division
 from tests.datasets.folders import fill, make
 
 pytestmark = pytest.mark.integration
@@ -45,8 +45,8 @@ def with_copies(root: Path, *, whole: bool = False) -> Path:
 def test_copies_of_images_that_are_learnt_from_judge_nothing_and_a_sentence_says_how_many(tmp_path: Path) -> None:
     read = Survey.read(with_copies(tmp_path / "data"))
     division = Division.of_survey(read, 0)
-    names = {read.dataset.images[index].path.name for part in PARTS for index in getattr(division.split, part)}
-    counts = [len(getattr(division.split, part)) for part in PARTS]
+    names = {read.dataset.images[index].path.name for part in SplitPart for index in getattr(division.split, part)}
+    counts = [len(getattr(division.split, part)) for part in SplitPart]
     assert (counts, {name for name in names if "copy" in name}) == ([40, 12, 12], set())
     assert division.list_notes(read.dataset)[-1].startswith(
         "1 of 13 images of validation and 2 of 14 images of the hold-out copy images that are learnt from."
@@ -64,7 +64,7 @@ def test_copies_stay_in_one_part_of_a_split_that_is_drawn_and_a_sentence_says_so
         shutil.copy(root / "cat" / f"{name}.jpg", root / "cat" / f"{name}-copy.jpg")
     read = Survey.read(root)
     division = Division.of_survey(read, 0)
-    parts = [{read.dataset.images[index].sha256 for index in getattr(division.split, part)} for part in PARTS]
+    parts = [{read.dataset.images[index].sha256 for index in getattr(division.split, part)} for part in SplitPart]
     assert sum(map(len, parts)) == len(set.union(*parts))
     (note,) = division.list_notes(read.dataset)
     assert note.startswith("6 images have near copies by their thumbnails: these stay in one part of the split.")

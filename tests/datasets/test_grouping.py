@@ -12,7 +12,7 @@ from advisor.datasets import BoxSurvey, Division, Overview, Survey, _units
 from advisor.datasets._grouping import PAUSE_S, find_groups, group_by_camera
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._image_stats import Shot
-from advisor.datasets._parts import PARTS, VALIDATION
+from advisor.datasets._parts import PARTS, SplitPart
 from advisor.datasets._split import draw_split
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, write, write_table
@@ -246,7 +246,7 @@ def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, 
     division = Division.of_survey(read, 0)
     found = Overview.of_split(read.dataset, division.split, division.grouping, ()).to_json()
     assert found["images"] == {part: len(getattr(division.split, part)) for part in PARTS}
-    assert found["images_per_class"][VALIDATION].keys() == {"cat", "dog"}  # type: ignore[index]
+    assert found["images_per_class"][SplitPart.VALIDATION].keys() == {"cat", "dog"}  # type: ignore[index]
     assert sum(sum(each.values()) for each in found["images_per_class"].values()) == 40  # type: ignore[attr-defined]
 
 
@@ -265,7 +265,7 @@ def test_a_part_that_lacks_a_class_of_boxes_is_told(tmp_path: Path) -> None:
         for photo, part in zip(photos(32, "cat", "dog"), parts, strict=True)
     ]
     _, boxes, notes = Division.of_boxes(BoxSurvey.read_images(write_table(tmp_path, made)), 0)
-    assert boxes[VALIDATION] == {"cat": 6, "dog": 0}
+    assert boxes[SplitPart.VALIDATION] == {"cat": 6, "dog": 0}
     assert notes == tuple(
         f"The {part} part has no box of dog: no average precision there." for part in ("validation", "holdout")
     )

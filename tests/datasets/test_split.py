@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
-from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, LabelledImage, Split, _units, split_halves
+from advisor.datasets import Dataset, LabelledImage, Split, SplitPart, _units, split_halves
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._split import draw_split
@@ -14,7 +14,8 @@ from tests.builders import must_fail
 
 counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
 seeds = st.integers(0, 2**32)
-parts = st.sampled_from((TRAIN, VALIDATION, HOLDOUT))
+TRAIN, VALIDATION, HOLDOUT = SplitPart
+parts = st.sampled_from(SplitPart)
 sizes = st.lists(st.integers(1, 6), min_size=3, max_size=7)
 
 

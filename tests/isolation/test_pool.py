@@ -17,7 +17,6 @@ import pytest
 
 from advisor.core import StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import (
-    WRITES_BELOW,
     CallLimits,
     ChildPool,
     Pause,
@@ -174,7 +173,7 @@ def test_a_confined_child_writes_below_its_folders_and_does_nothing_else(pool: C
         pytest.skip("this system has no Landlock")
     (tmp_path / "own").mkdir()
     (tmp_path / "foreign").write_text("kept")
-    with ChildPool(tmp_path / "log.txt", {WRITES_BELOW: str(tmp_path / "own")}) as confined:
+    with ChildPool(tmp_path / "log.txt", writes_below=tmp_path / "own") as confined:
         own = tmp_path / "own"
         confined.call(f"{HERE}:write", own / "new")
         confined.call("os:replace", own / "new", own / "other")

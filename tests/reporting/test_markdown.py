@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import example, given, strategies as st
 
-from advisor.core import ImageAnswers, Interval, Provenance, Quantity, markdown, plain
+from advisor.core import ImageAnswers, Interval, Provenance, Quantity, plain
 from advisor.datasets import Box
 from advisor.reporting import RunView, json_for_script
 from advisor.reporting._files import render_markdown
 from advisor.reporting._pages import COLOURS, DRAWN, outlines
-from advisor.reporting._text import bounds, points, share, spreadsheet
+from advisor.reporting._text import bounds, escape_markdown, points, share, spreadsheet
 from tests.builders import CHARACTERS
 from tests.reporting import views
 from tests.tables import with_cases
@@ -27,8 +27,8 @@ values = st.recursive(
 def test_answer_runner_up_and_table_are_there_and_the_table_keeps_its_columns_whatever_the_names_hold() -> None:
     view = views.run_view()
     text = render_markdown(view)
-    assert text.startswith(f"## advisor: {markdown(view.decision.pick.configuration.card)}")
-    assert markdown(view.decision.reason) in text
+    assert text.startswith(f"## advisor: {escape_markdown(view.decision.pick.configuration.card)}")
+    assert escape_markdown(view.decision.reason) in text
     assert "**Runner-up**" in text
     assert "| pick |" in text
     rows = [
@@ -52,7 +52,7 @@ def test_markdown_says_what_kind_of_answer_it_is(
 
 @given(st.text(CHARACTERS))
 def test_escaped_text_stays_on_one_line_and_opens_no_tag(text: str) -> None:
-    escaped = markdown(text)
+    escaped = escape_markdown(text)
     assert len(escaped.splitlines()) <= 1
     assert all(escaped[place - 1] == "\\" for place, char in enumerate(escaped) if char in "|`[")
     assert not set(escaped) & set("<>")
@@ -69,7 +69,7 @@ def test_part_that_raises_costs_only_itself() -> None:
 
 def test_the_classes_of_a_detector_have_their_figures_at_the_threshold(judged_detectors: RunView) -> None:
     said = render_markdown(judged_detectors)
-    precision = markdown("AP@0.5")
+    precision = escape_markdown("AP@0.5")
     title = f"| class | true | found | {precision} % | precision % | recall % | count error % | constant guess % |"
     dog, cat, owl = said.split(title)[1].split("\n\n")[0].splitlines()[2:]
     assert dog == "| dog | 3 | 1 | 82.0 | 100.0 | 33.3 | 66.7 | 33.3 |"

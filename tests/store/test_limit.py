@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.store import ArtifactCache, CacheUse, find_changed_file, limit_bytes, require_cache
+from advisor.store import ArtifactCache, CacheUse, find_changed_file, limit_bytes
 from advisor.store._cache_entries import list_entries
 from advisor.store._cache_uses import Lease, get_process_lease, list_uses
 from advisor.store._limit import evict_results
@@ -187,7 +187,7 @@ def test_the_limit_is_a_tenth_of_a_small_disk_or_the_variables(root: Path, monke
     monkeypatch.setenv("ADVISOR_CACHE_SIZE", "3GB")
     assert (limit_bytes(root), limit_bytes(root, 5)) == (3_000_000_000, 5)
     monkeypatch.setenv("ADVISOR_CACHE_SIZE", "much")
-    must_fail(UsageError, "ADVISOR_CACHE_SIZE: 'much' is not a number with a unit", require_cache)
+    must_fail(UsageError, "ADVISOR_CACHE_SIZE: 'much' is not a number with a unit", ArtifactCache.require_folder)
 
 
 @pytest.mark.integration

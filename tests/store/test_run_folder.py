@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import UsageError
-from advisor.store import ArtifactCache, RunFolder, _run_folder as run_folder, require_cache, sha256_json
+from advisor.store import ArtifactCache, RunFolder, _run_folder as run_folder, sha256_json
 from tests.builders import CHARACTERS, evaluation, must_fail
 from tests.run_folders import with_artefact
 from tests.tables import read_table
@@ -246,7 +246,7 @@ def test_the_next_search_removes_what_nobody_makes_any_more(tmp_path: Path, monk
     left.mkdir(parents=True)
 
     def make(folder: Path) -> None:
-        require_cache()
+        ArtifactCache.require_folder()
         write("x", folder)
 
     assert (cache.get("s", {}, make) / "result").is_file()

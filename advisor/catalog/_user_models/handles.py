@@ -23,7 +23,7 @@ from advisor.core import (
     show_bytes,
     without_password,
 )
-from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.store import (
     MAX_DOWNLOAD_BYTES,
     MAX_DOWNLOAD_S,
@@ -109,7 +109,10 @@ def resolve_handle(handle: str) -> Iterator[Path]:
         pass
     with Scratch() as folder:
         # A child with the network: the package resolves, downloads and unpacks on its own.
-        with ChildPool(folder / "log.txt", child_settings(folder)) as pool:
+        settings = child_settings(folder)
+        with ChildPool(
+            folder / "log.txt", settings, writes_below=folder, has_network=True
+        ) as pool:
             try:
                 model = Path(pool.call(f"{__name__}:download", handle, limits=HUB_LIMITS))
             except StageError as error:
@@ -118,14 +121,12 @@ def resolve_handle(handle: str) -> Iterator[Path]:
 
 
 def child_settings(folder: Path) -> dict[str, str | None]:
-    """Return the environment of a child that calls :func:`download` and writes below ``folder``.
+    """Return the environment of a child that calls :func:`download` into ``folder``.
 
-    It has the network, by the proxy and the certificates that the user's pip is configured for.
+    It reaches the network by the proxy and the certificates that the user's pip is configured for.
     """
     transport = home_transport()
     settings: dict[str, str | None] = {
-        NETWORK: "1",
-        WRITES_BELOW: str(folder),
         "TFHUB_CACHE_DIR": str(folder),
         "TFHUB_MODEL_LOAD_FORMAT": "COMPRESSED",
     }

@@ -33,7 +33,7 @@ from advisor.core import (
     show_seconds,
     units,
 )
-from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scratch
+from advisor.isolation import CallLimits, ChildPool, Children, Scratch
 from advisor.store import cache_root, files_below, read_labels, sha256_file, write_atomically
 from advisor.tflite import Metadata
 
@@ -218,15 +218,15 @@ def inspect(
     model_bytes = sum(path.stat().st_size for path in paths)
     with Scratch() as folder:
         log = folder / "log.txt"
-        environment = {WRITES_BELOW: str(folder)}
+        environment = {}
         if packages:
             # Before minutes of downloads, a file that is refused anyway is refused here.
             if not packages.are_installed:
-                with ChildPool(log, environment) as pool:
+                with ChildPool(log, writes_below=folder) as pool:
                     _call_child(pool, RUN_LIMITS, model_bytes, "check_file", file, size)
             environment["PYTHONPATH"] = packages.import_path()
         prepared = folder / "model.tflite"
-        with ChildPool(log, environment) as pool:
+        with ChildPool(log, environment, writes_below=folder) as pool:
             facts, conversion = _call_child(
                 pool, CONVERT_LIMITS, model_bytes, "prepare", file, size, prepared, finished, task
             )

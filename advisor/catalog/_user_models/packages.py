@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import AdvisorError, StageError, UsageError, install_extra, message_of, nearest
-from advisor.isolation import NETWORK, CallLimits, ChildPool, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.tflite import Metadata
 
 LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000, processes=4)
@@ -69,7 +69,7 @@ def export_package(source: str, size: int | None = None) -> Iterator[LocalModel]
         )
     with Scratch() as folder:
         try:
-            with ChildPool(folder / "log.txt", {NETWORK: "1"}) as pool:
+            with ChildPool(folder / "log.txt", has_network=True) as pool:
                 exported_model: LocalModel = pool.call(
                     f"{__name__}:export", source, size, folder, limits=LIMITS
                 )

@@ -45,8 +45,9 @@ from advisor.datasets._checks.image_quality import (
     round_values,
 )
 from advisor.datasets._duplicates import Pair
-from advisor.datasets._parts import PARTS, TRAIN
+from advisor.datasets._parts import PARTS
 from advisor.datasets._split import Split
+from advisor.datasets._split_part import SplitPart
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
 MAX_SMALL_SHARE = 0.1
@@ -369,7 +370,7 @@ def count_boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
                 "put annotated images into it",
             )
     missing = []
-    for name, count in counts[TRAIN].items():
+    for name, count in counts[SplitPart.TRAIN].items():
         if not count:
             missing.append(f"'{name}'")
     if missing:

@@ -29,7 +29,7 @@ from advisor.datasets._sources.base import (
     Member,
     refuse_file,
 )
-from advisor.isolation import IN_CHILD, MEMORY
+from advisor.isolation import IN_CHILD
 
 LONGEST_LABEL = 1001  # Characters of a label that are passed on: one more than a label may have
 # Memory of the child: two row groups of a table, decoded, and what is made of them.
@@ -54,7 +54,7 @@ class NativeReader:
         # A process that is a child needs none.
         from advisor.isolation import ChildPool
 
-        self._children = ChildPool(Path(os.devnull), {MEMORY: str(MOST_BYTES)})
+        self._children = ChildPool(Path(os.devnull), most_bytes=MOST_BYTES)
         self._lock = threading.Lock()
         self._owner = os.getpid()
         atexit.register(self._stop)

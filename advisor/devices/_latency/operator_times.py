@@ -25,7 +25,7 @@ from advisor.core import UsageError
 from advisor.devices._latency.features import ModelFeatures
 from advisor.devices._profiles.reading import find_shipped_profiles
 from advisor.devices._profiles.values import DeviceProfile, DeviceTarget
-from advisor.tflite import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, SIZES, Work, Works
+from advisor.tflite import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, Work, Works
 
 Floats = NDArray[np.float64]
 Setting = tuple[float, ...]
@@ -368,7 +368,7 @@ def model_operators() -> Mapping[str, Works]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                work = Work(row["kind"], **{name: int(row[name]) for name in SIZES})
+                work = Work.of_row(row)
                 works_by_model.setdefault(row["model"], []).append((work, int(row["number"])))
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error

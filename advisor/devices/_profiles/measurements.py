@@ -18,7 +18,7 @@ from typing import TypeVar
 from advisor.core import Problems, UsageError, nearest, units
 from advisor.devices._profiles.measurement import Measurement
 from advisor.store import read_text
-from advisor.tflite import SIZES, Work
+from advisor.tflite import Work
 
 Row = TypeVar("Row")
 
@@ -75,7 +75,7 @@ SOURCE = "kernels measured on the device"
 # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``.
 CALIBRATED = "calibrated"
 
-KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
+KERNEL_COLUMNS = ("target", "form", *Work.list_columns(), "microseconds")
 _LONGEST_US = 1e9
 _AGAIN = "delete the file, and time the kernels again: advisor devices calibrate --kernels"
 
@@ -287,23 +287,24 @@ def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(KERNEL_COLUMNS)
         for kernel in kernels:
-            sizes = [getattr(kernel.work, name) for name in SIZES]
             time = f"{kernel.microseconds:.6g}"
-            writer.writerow((kernel.target, kernel.form, kernel.work.kind, *sizes, time))
+            writer.writerow(
+                (kernel.target, kernel.form, kernel.work.kind, *kernel.work.sizes, time)
+            )
 
 
 def _parse_kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
     target = _require_one_of(row["target"], targets, "target", at)
     form = _require_one_of(row["form"], FORMS, "form", at)
     try:
-        sizes = {name: int(row[name]) for name in SIZES}
+        work = Work.of_row(row)
         microseconds = float(row["microseconds"])
     except ValueError as error:
         raise UsageError(f"{at}: {error}", _AGAIN) from None
-    if min(sizes.values()) < 1:
+    if min(work.sizes) < 1:
         raise UsageError(f"{at}: a size is below 1", _AGAIN)
     if not 0 < microseconds < _LONGEST_US or not math.isfinite(microseconds):
         raise UsageError(
             f"{at}: {row['microseconds']} microseconds are not plausible", "a time is above 0"
         )
-    return Kernel(target, form, Work(row["kind"], **sizes), microseconds)
+    return Kernel(target, form, work, microseconds)

@@ -50,7 +50,7 @@ from advisor.engine._question.values import Execution
 from advisor.engine._space.recipes import recipe_applies
 from advisor.isolation import CallLimits, Children, Scratch, Trainers
 from advisor.measurement import Accelerator, Delegation, session
-from advisor.store import ArtifactCache, require_cache, sha256_file
+from advisor.store import ArtifactCache, sha256_file
 from advisor.tflite import Metadata, read
 
 Tell = Callable[[str], None]
@@ -144,7 +144,7 @@ def compress(
     ``cache_size`` is the limit of the cache in bytes, None for the usual. With ``latency``, the
     files are also timed, block by block in turn. A float file that cannot be run is a UsageError.
     """
-    require_cache()
+    ArtifactCache.require_folder()
     with Scratch() as folder:
         forms = _make_forms(asked, folder / "log.txt", tell, cache_size)
         with Trainers(folder / "log.txt") as pool:

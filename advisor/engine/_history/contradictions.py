@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor.core import Evaluation, Quantity, Status
-from advisor.datasets import HOLDOUT, TRAIN, VALIDATION
+from advisor.datasets import SplitPart
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.run_inputs import read_section
 from advisor.engine._image_answers import PART_NAMES, correct_answers
@@ -52,7 +52,7 @@ def _fits_split(run: LoadedRun) -> bool:
     if not split:
         return True
     listed = 0
-    for part in (TRAIN, VALIDATION, HOLDOUT):
+    for part in SplitPart:
         count = len(split.get(part) or ())
         if run.dataset.get(part) != count:
             return False
@@ -97,8 +97,8 @@ def _contradict_accuracies(run: LoadedRun, row: Evaluation) -> Iterator[str]:
     if not run.dataset:
         return
     of_parts = {
-        VALIDATION: (row.answers, row.accuracy),
-        HOLDOUT: (row.holdout_answers, row.holdout_accuracy),
+        SplitPart.VALIDATION: (row.answers, row.accuracy),
+        SplitPart.HOLDOUT: (row.holdout_answers, row.holdout_accuracy),
     }
     for part, (judged, accuracy) in of_parts.items():
         if not judged or not judged.compared_by or not accuracy:

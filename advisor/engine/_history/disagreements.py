@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from advisor.core import FLOAT, Evaluation
-from advisor.datasets import HOLDOUT
+from advisor.datasets import SplitPart
 from advisor.engine._image_answers import PART_NAMES, read_image_array
 from advisor.store import RunFolder
 
@@ -144,7 +144,7 @@ def _list_answers(
     """Return the answers that the run has of a file;
     none where it has shares, or answers under capture conditions.
     """
-    judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
+    judged = evaluation.holdout_answers if part == SplitPart.HOLDOUT else evaluation.answers
     if judged is None or not judged.file:
         return []
     labels = read_image_array(run, judged.file)

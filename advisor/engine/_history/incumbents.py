@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.core import Evaluation, Interval, Provenance, Quantity, Status
-from advisor.datasets import HOLDOUT, VALIDATION
+from advisor.datasets import SplitPart
 from advisor.engine._image_answers import PART_NAMES, correct_answers
 from advisor.store import RunFolder
 
@@ -101,11 +101,11 @@ def _compare_with_pick(
         # so the hold-out alone tells the two apart.
         points = None
         if rival is not None:
-            points = _measure_gain(run, rival, pick, HOLDOUT)
-        part = PART_NAMES[HOLDOUT] if points else ""
+            points = _measure_gain(run, rival, pick, SplitPart.HOLDOUT)
+        part = PART_NAMES[SplitPart.HOLDOUT] if points else ""
         return Incumbent(shipped, True, points, part, rival)
     # Robust accuracy is of answers under capture conditions, which validation has.
-    parts = (VALIDATION,) if robust else (HOLDOUT, VALIDATION)
+    parts = (SplitPart.VALIDATION,) if robust else (SplitPart.HOLDOUT, SplitPart.VALIDATION)
     for part in parts:
         points = _measure_gain(run, shipped, pick, part)
         if points is not None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
 from advisor.core import LOCAL, UsageError, utf8, without_passwords
-from advisor.datasets import PARTS
+from advisor.datasets import SplitPart
 from advisor.engine._history.run_inputs import read_section
 from advisor.engine._pipeline.images import Images
 from advisor.engine._pipeline.materials import list_versions
@@ -74,7 +74,7 @@ def write_images(run: RunFolder, images: Images) -> None:
         {
             "folder": str(dataset.root),
             "pictures_per_class": dict(zip(dataset.classes, dataset.counts, strict=True)),
-            **{part: len(getattr(split, part)) for part in PARTS},
+            **{part: len(getattr(split, part)) for part in SplitPart},
             "listed": dataset.listed,
             "most_images": dataset.most,
             "own_split": list(split.given),
@@ -254,7 +254,7 @@ def other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
     if images is None or not then:
         return []
     now = images.split.to_json(images.dataset)
-    return [part for part in PARTS if _list_hashes(then.get(part)) != _list_hashes(now[part])]
+    return [part for part in SplitPart if _list_hashes(then.get(part)) != _list_hashes(now[part])]
 
 
 def _list_hashes(rows: object) -> list[str]:

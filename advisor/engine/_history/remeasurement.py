@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from advisor.core import AdvisorError, Evaluation, Status, with_new_conditions
-from advisor.datasets import HOLDOUT
+from advisor.datasets import SplitPart
 from advisor.engine._decide import decide_run
 from advisor.engine._execution import Machine
 from advisor.engine._history.loaded_run import LoadedRun, input_spec
@@ -166,7 +166,7 @@ def _read_same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
     if images is None or images.dataset.fingerprint != run.dataset.get("fingerprint"):
         why = "the images have changed since the run; a new search would learn from them"
         return None, f"not scored again: {why}"
-    if HOLDOUT in other_parts(run.folder.read_json("split.json"), images):
+    if SplitPart.HOLDOUT in other_parts(run.folder.read_json("split.json"), images):
         why = "this version splits the images in another way, so the files learnt from some"
         return None, f"not scored again: {why}"
     return images, ""
@@ -218,7 +218,9 @@ async def _score_on_holdout(run: LoadedRun, walker: Walker, evaluation: Evaluati
     )
     answers = await walker.run(stage)
     known = evaluation.holdout_answers
-    file = known.file if known else RunFolder.name_answers(f"{HOLDOUT}-{artefact.path.stem}")
+    file = RunFolder.name_answers(f"{SplitPart.HOLDOUT}-{artefact.path.stem}")
+    if known:
+        file = known.file
     # The whole hold-out is scored here. A search under a time limit may have scored a part of it.
     scored, files = question.of_task.judge(question).held_out(evaluation, answers, images, file)
     return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), files

@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 from advisor.core import HoldoutPart
 from advisor.datasets import (
-    HOLDOUT,
     Dataset,
     Division,
     Grouping,
     LabelledImage,
     Split,
+    SplitPart,
     phrase_count,
 )
 from advisor.store import sha256_json
@@ -187,7 +187,7 @@ class Images:
     @property
     def own_holdout(self) -> bool:
         """True where the user's own split names the hold-out."""
-        return HOLDOUT in self.split.given
+        return SplitPart.HOLDOUT in self.split.given
 
     def held_out(self, count: int) -> Images:
         """Return the images with ``count`` of the hold-out alone, in proportion to the classes.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from advisor.core import Evaluation, StageError, Status, UsageError, install_extra
 from advisor.engine import LoadedRun
-from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.reporting import ExportedModel, ShippedModel, Shipping, artefact_of
 
 CONTENT = (
@@ -92,7 +92,7 @@ def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, byt
     licence = evaluation.card_facts.licence or ""
     with (
         Scratch() as scratch,
-        ChildPool(scratch / "log.txt", {WRITES_BELOW: str(scratch)}) as pool,
+        ChildPool(scratch / "log.txt", writes_below=scratch) as pool,
     ):
         folder = scratch / "model.mlpackage"
         arguments = (model.content, model.labels, model.mean, model.std, about, licence, folder)

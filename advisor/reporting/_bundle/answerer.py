@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core import FLOAT, TASKS, Evaluation, Status
-from advisor.isolation import WRITES_BELOW, ChildPool, Scratch
+from advisor.isolation import ChildPool, Scratch
 from advisor.reporting._bundle.photograph import LIMITS, ShippedFile, load_with_pick
 from advisor.reporting._bundle.shipping import Found
 
@@ -86,7 +86,7 @@ class Answerer:
 
     def __init__(self) -> None:
         self._scratch = Scratch()
-        self._pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(self._scratch.path)})
+        self._pool = ChildPool(Path(os.devnull), writes_below=self._scratch.path)
         # A server answers in several threads, and the child takes one call at a time.
         self._lock = threading.Lock()
 

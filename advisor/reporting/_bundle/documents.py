@@ -26,7 +26,6 @@ from advisor.core import (
     Evaluation,
     Provenance,
     Target,
-    markdown,
     plain,
     plural,
     recipe_of,
@@ -43,6 +42,7 @@ from advisor.reporting._bundle.model import ShippedModel
 from advisor.reporting._bundle.shipping import Shipping, parts_of, shipping_of
 from advisor.reporting._foundations import on_all_images
 from advisor.reporting._risk import Risk
+from advisor.reporting._text import escape_markdown
 from advisor.tflite import CENTRE_DISTANCE
 
 PLATFORMS = ("android", "ios", "python")
@@ -149,7 +149,7 @@ def _environment(package: str, language: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["md"] = markdown
+    environment.filters["md"] = escape_markdown
     environment.globals["litert"] = LITERT
     return environment
 

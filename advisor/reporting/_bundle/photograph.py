@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from advisor.core import TASKS, Evaluation, StageError, UsageError, Written
-from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.reporting._bundle.check import outputs
 from advisor.reporting._bundle.model import ShippedModel
 from advisor.reporting._bundle.shipping import Found, shipping_of
@@ -71,21 +71,28 @@ class PhotographAnswer(Written):
 
 
 def predict(
-    run: Path, photographs: Sequence[Path], to: Path | None = None, tiling: Tiling | None = None
+    run: Path,
+    photographs: Sequence[Path],
+    to: Path | None = None,
+    tiles: int = 1,
+    overlap: float = 0.2,
 ) -> tuple[PhotographAnswer, ...]:
     """Return the answers of the pick, each photograph with its own error;
     see :class:`PhotographAnswer`.
 
-    Of a folder, all images below it are answered.
-    With a ``tiling``, a detector runs on each tile of a photograph.
+    Of a folder, all images below it are answered. With more than one of the ``tiles``, a detector
+    runs on each tile of a photograph (:class:`.Tiling`).
 
     Photographs are copied to the folder ``to``, if one is given,
     with the objects that were found drawn on them.
 
     Raises UsageError: a folder has no photograph, the run has no file or finds no objects for
-    ``to``, or ``to`` has files. The run has no detector for a ``tiling``. StageError: the work
+    ``to``, or ``to`` has files. The run has no detector for ``tiles``. StageError: the work
     exceeded a limit, or the file cannot run.
     """
+    from advisor.datasets import Tiling
+
+    tiling = Tiling.of_options(tiles, overlap)
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if tiling is not None:
         _require_boxes(run)
@@ -102,7 +109,7 @@ def predict(
     limits = replace(LIMITS, seconds=LIMITS.seconds + PHOTOGRAPH_S * runs * len(photographs))
     # Decoders and runtime are native code that reads files of others,
     # so the child writes below one folder only.
-    pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
+    pool = ChildPool(Path(os.devnull), writes_below=to.resolve() if to else scratch.path)
     try:
         names = list(map(str, photographs))
         folder = str(to.resolve()) if to else ""

@@ -16,7 +16,6 @@ import numpy as np
 
 from advisor.core import UsageError, listed, plural
 from advisor.datasets import (
-    TRAIN,
     Division,
     Entry,
     Finding,
@@ -24,6 +23,7 @@ from advisor.datasets import (
     Overview,
     Pair,
     Progress,
+    SplitPart,
     Survey,
     check_images,
     folder_in,
@@ -36,8 +36,8 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    report_progress,
 )
+from advisor.tasks._task import report_progress
 from advisor.tasks.classification._images import Classes
 
 ANOMALY = "anomaly"
@@ -198,7 +198,7 @@ def divide_faults(
     lost = len(parts.train) - len(good) - len(moved)
     unused = dict(division.copies)
     if lost:
-        unused[TRAIN] = lost
+        unused[SplitPart.TRAIN] = lost
     return replace(division, split=split, copies=unused), lost
 
 

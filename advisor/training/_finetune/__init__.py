@@ -10,7 +10,7 @@ hyperparameters give equal networks, bit by bit; a change of them raises ``FINET
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,6 @@ __all__ = [
     "TrainingTime",
     "TuningImages",
     "epochs_done",
-    "ship_as_compared",
     "tune_card",
 ]
 
@@ -157,13 +156,6 @@ def _remove_leftovers(notes: Path, checkpoints: Path) -> None:
         if note.name != checkpoints.name:
             shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
     shutil.rmtree(notes.parent, ignore_errors=True)
-
-
-def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """Write the compared classifier and its weights as those that ship; return its result."""
-    shutil.copyfile(compared, path)
-    shutil.copyfile(compared.with_name(WEIGHTS_FILE), path.with_name(WEIGHTS_FILE))
-    return result
 
 
 def to_tflite(backbone: keras.Model, tuned: Finetuned, scores: str = "") -> bytes:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
-from advisor.datasets import PARTS, BoxSurvey, Division
+from advisor.datasets import BoxSurvey, Division, SplitPart
 from advisor.datasets._boxes import entries, list_boxes, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._strata import LEAST, list_strata, make_stratifier
@@ -168,7 +168,7 @@ def test_a_drawn_split_has_a_share_of_each_class_and_of_crowded_images_in_each_p
     made = [Photo(f"{n * 7919 % 997:03d}", objects(n)) for n in range(120)]
     read = BoxSurvey.read_images(write_table(tmp_path, made))
     found = Division.of_survey(read.images, 0, (), make_stratifier(read.images.dataset, read.contents)).split
-    for part in PARTS:
+    for part in SplitPart:
         contents = [read.contents[index] for index in getattr(found, part)]
         assert 0.12 < sum("rare" in content for content in contents) / len(contents) < 0.22
         assert 0.15 < sum(content.total() == 12 for content in contents) / len(contents) < 0.25
@@ -182,7 +182,7 @@ def test_frames_of_one_film_stay_in_one_part_although_their_boxes_differ(tmp_pat
     table.write_text("\n".join([f"{rows[0]},group", *(f"{row},{film(row)}" for row in rows[1:])]))
     read = BoxSurvey.read_images(table)
     found = Division.of_survey(read.images, 0, (), make_stratifier(read.images.dataset, read.contents)).split
-    films = [{read.images.dataset.images[i].group for i in getattr(found, part)} for part in PARTS]
+    films = [{read.images.dataset.images[i].group for i in getattr(found, part)} for part in SplitPart]
     assert not films[0] & films[1]
     assert not films[2] & (films[0] | films[1])
     assert sum(map(len, films)) == 12

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from advisor.catalog import Catalogue
 from advisor.compression import RECIPES
 from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, NO_TRAINING, HeadFacts
-from advisor.datasets import PARTS, Dataset, LabelledImage, Split
+from advisor.datasets import Dataset, LabelledImage, Split, SplitPart
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.devices import DeviceTarget
 from advisor.engine import Images, Pool, Purpose, Question, Results, Role, StageName, VariantStages, Workload, cut_stage
@@ -245,5 +245,5 @@ def test_boxes_give_the_classes_and_are_counted_by_class_and_part() -> None:
     assert _images(()).classes == CLASSES
     assert images.boxes.counts == {"cat": 12, "dog": 6}
     assert images.boxes.among([0, 2, 3]) == {"cat": 3, "dog": 1}
-    assert overview_of(images).boxes == {part: {"cat": 4, "dog": 2} for part in PARTS}
+    assert overview_of(images).boxes == {part: {"cat": 4, "dog": 2} for part in SplitPart}
     assert overview_of(_images(())).boxes == {}

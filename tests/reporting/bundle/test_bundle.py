@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import DeviceFigures, ImageAnswers, UsageError, markdown as escaped
+from advisor.core import DeviceFigures, ImageAnswers, UsageError
 from advisor.engine import LoadedRun
 from advisor.reporting import Bundle, RunView, ShippedModel
 from advisor.reporting._bundle.bundle import export
 from advisor.reporting._bundle.documents import PLATFORMS, benchmark_lines, devices_of, render_code
 from advisor.reporting._bundle.vectors import vector_files
 from advisor.reporting._risks import list_risks, list_warnings
+from advisor.reporting._text import escape_markdown
 from advisor.store import RunFolder
 from advisor.tasks.classification._answers import compute_probabilities
 from advisor.tasks.classification._shipping import SHIPPING
@@ -55,7 +56,7 @@ def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trai
     assert list_warnings(found), "a class of this search has few validation images"
     card = (bundle.path / "model_card.md").read_text(encoding="utf-8")
     assert card.count("> **Warning, ") == len(list_warnings(found))
-    assert all(escaped(risk.text) in card for risk in found)
+    assert all(escape_markdown(risk.text) in card for risk in found)
     document = json.loads((bundle.path / "bundle.json").read_text(encoding="utf-8"))
     assert document["risks"] == [{"name": risk.name, "level": risk.level, "text": risk.text} for risk in found]
 
@@ -69,7 +70,7 @@ def test_copies_between_the_parts_stand_in_the_card_and_the_bundle(copied: RunFo
     (risk,) = (row for row in found if row["name"] == "Copies in your split")
     assert risk["level"] == "high"
     assert risk["text"].startswith("2 of ")
-    assert escaped(risk["text"]) in (made / "model_card.md").read_text(encoding="utf-8")
+    assert escape_markdown(risk["text"]) in (made / "model_card.md").read_text(encoding="utf-8")
 
 
 def test_the_checker_notices_a_model_that_answers_otherwise(bundle: Bundle, tmp_path: Path) -> None:

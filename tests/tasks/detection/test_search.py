@@ -11,11 +11,12 @@ import pytest
 from PIL import Image, ImageDraw
 
 from advisor.api import doctor, judge_tiles, predict
-from advisor.core import METRICS, Provenance, Status, UsageError, markdown
+from advisor.core import METRICS, Provenance, Status, UsageError
 from advisor.datasets import STAYING
 from advisor.engine import LoadedRun
 from advisor.reporting import RunView
 from advisor.reporting._files import render_markdown
+from advisor.reporting._text import escape_markdown
 from advisor.store import RunFolder
 from advisor.tasks._judge import HELD_OUT, VALIDATED
 from tests.builders import interval, must_fail, present
@@ -61,7 +62,7 @@ def run(shared_folder: Path, search_small: Callable[..., None]) -> RunFolder:
 
 def test_the_report_names_the_precision(run: RunFolder) -> None:
     said = render_markdown(RunView.load(run))
-    assert f"| {markdown('mAP@0.5')} on the hold-out |" in said
+    assert f"| {escape_markdown('mAP@0.5')} on the hold-out |" in said
     assert "Images: 40, 80 boxes in 2 classes (blue, red)" in said
     assert "top-1" not in said.lower()
 

@@ -30,7 +30,7 @@ from advisor.core import (
     UnknownFacts,
     with_new_conditions,
 )
-from advisor.datasets import HOLDOUT
+from advisor.datasets import SplitPart
 from advisor.engine._execution import call_in_own_thread
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.evaluation.accuracy import (
@@ -166,7 +166,7 @@ class Scorer:
         answers = await self.walker.run(judging)
         # Answers are kept for comparisons of files, which need those to all images.
         stem = Path(evaluation.artefact).stem
-        name = RunFolder.name_answers(f"{HOLDOUT}-{stem}") if part is None else ""
+        name = RunFolder.name_answers(f"{SplitPart.HOLDOUT}-{stem}") if part is None else ""
         judge = partial(self._judge.held_out, evaluation, answers, images, name)
         (judged, answers_by_file), cpu_s = await call_in_own_thread(_time_judge, judge)
         self._pace.note_judged(count, cpu_s)
