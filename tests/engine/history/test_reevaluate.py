@@ -83,8 +83,7 @@ def test_what_git_keeps_of_a_run_is_enough_for_another_device(run: RunFolder) ->
         else:
             path.unlink()
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
-    assert found.comparison is not None
-    assert found.comparison.result is ComparisonResult.CHANGED
+    assert present(found.comparison).result is ComparisonResult.CHANGED
 
 
 def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_time_limit(run: RunFolder) -> None:
@@ -93,8 +92,7 @@ def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_t
     assert found.run is not None
     assert {row.status for row in LoadedRun.load(found.run).evaluations} == {Status.SKIPPED}
     assert all("takes int8, not float32" in row.reason for row in LoadedRun.load(found.run).evaluations)
-    assert found.comparison is not None
-    assert found.comparison.result is ComparisonResult.CHANGED
+    assert present(found.comparison).result is ComparisonResult.CHANGED
 
 
 def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
