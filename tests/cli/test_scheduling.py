@@ -185,7 +185,6 @@ def test_no_input_of_the_action_becomes_a_part_of_a_script(action: dict[str, Any
 
 def test_the_phone_of_the_page_is_measured_and_may_be_missing(advisor: Advisor, phone: Phone, tmp_path: Path) -> None:
     write_facts(phone.root, PIXEL_8)
-    (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
     mirror = tool_printing(tmp_path / "mirror", PRINTED).rename(tmp_path / "mirror" / TOOLS["arm64-v8a"]).parent
     write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
     nightly = next(text for text in blocks("sh") if "--adb usb" in text).splitlines()[0]
