@@ -42,8 +42,7 @@ def marker_file(path: Path) -> Path:
 
 def mask_content() -> bytes:
     """Return a network that tells red and green pixels from the background."""
-    graph = Graph()
-    image = graph.tensor("image", (1, SIDE, SIDE, 3))
+    graph, image = Graph.with_image((1, SIDE, SIDE, 3))
     kernel = np.array([[0.0, 0.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]])[:, None, None, :]
     logits = _convolved(graph, image, kernel, 1, side=SIDE)
     scores = graph.tensor("scores", (1, SIDE, SIDE, 3))

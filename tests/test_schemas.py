@@ -25,6 +25,12 @@ def test_a_mistake_is_marked(name: str, document: dict[str, Any], message: str) 
     assert any(message in error.message for error in validator(name).iter_errors(document))
 
 
+def test_every_schema_is_named_in_the_documentation(project: Path) -> None:
+    page = project / "docs" / "reference" / "json.md"
+    named = re.findall(r"`(\w+\.schema\.json)`", page.read_text(encoding="utf-8"))
+    assert sorted(named) == sorted(schemas())
+
+
 def test_every_entry_has_a_description_without_markup() -> None:
     parts = [json.loads(text) for text in schemas().values()]
     described = 0

@@ -89,6 +89,7 @@ def test_a_demo_from_the_wheel_finds_its_catalogue_and_reaches_the_weights(insta
     assert "the weights of 'squeezenet_1.1_227' are not available" in said.stderr
 
 
+@pytest.mark.integration
 def test_nobody_is_told_to_install_another_project_of_that_name(project: Path) -> None:
     texts = [project / "README.md", project / "CONTRIBUTING.md"]
     for folder, pattern in (("advisor", "*.py"), ("benchmarks", "*.py"), ("docs", "*.md")):
@@ -97,6 +98,7 @@ def test_nobody_is_told_to_install_another_project_of_that_name(project: Path) -
     assert not [path.name for path in texts if wrong.search(path.read_text(encoding="utf-8"))]
 
 
+@pytest.mark.integration
 def test_no_message_names_a_page_that_the_wheel_lacks(project: Path) -> None:
     named = re.compile(r"(?<!``)\bdocs/[\w/-]+\.md")  # in ``, docstrings and comments name it for readers of the source
     texts = (path for path in (project / "advisor").rglob("*") if path.suffix in (".py", ".j2", ".yaml", ".js"))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -311,9 +312,10 @@ def _estimate_share(hits: int, taken: int) -> Interval | None:
     return Interval.wilson(hits, taken) if taken else None
 
 
-def _list_starts(wanted: float, images: int, batch: float) -> list[int]:
+@lru_cache(maxsize=64)
+def _list_starts(wanted: float, images: int, batch: float) -> tuple[int, ...]:
     """Return the numbers of answers that sequences begin with;
-    they depend on the number of images alone.
+    they depend on the number of images alone, so they are kept for the next scores.
 
     From the first number on, all answers pass if all are right.
     """
@@ -326,5 +328,5 @@ def _list_starts(wanted: float, images: int, batch: float) -> list[int]:
         fails = np.flatnonzero(likely < 1 - (1 - LEVEL) / sequences)
         least = int(fails.max(initial=-1)) + 2
         if least * 2 ** (sequences - 1) <= images:
-            return [least * 2**place for place in range(sequences)]
-    return []
+            return tuple(least * 2**place for place in range(sequences))
+    return ()

@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ __all__ = ["Model", "Operator", "Subgraph", "Tensor", "guard_reader", "read"]
 
 _MAX_RANK = 32  # runtimes accept 8
 
+# A step reads its file several times. Values of the last few files are kept,
+# of small ones alone: a value holds a copy of all contents.
+_MOST_KEPT = 4
+_MOST_KEPT_BYTES = 4_000_000
+
 LITERT_CUSTOM = frozenset(
     {"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"}
 )
@@ -47,7 +53,10 @@ _ACTIVATIONS = list_names(schema.ActivationFunctionType)
 
 def read(source: bytes | Path, name: str = "") -> Model:
     """Return the value of a `.tflite` file; see :func:`open_model`."""
-    return open_model(source, name)[1]
+    if isinstance(source, Path) or len(source) > _MOST_KEPT_BYTES:
+        return open_model(source, name)[1]
+    with guard_reader(name or "the model"):
+        return _read_small(source)
 
 
 def open_model(source: bytes | Path, name: str = "") -> tuple[Tables, Model]:
@@ -112,6 +121,12 @@ def _read_file(path: Path) -> bytes:
         raise UsageError(
             f"cannot read {path}: {reason}", "Check the path of the .tflite file."
         ) from None
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _read_small(data: bytes) -> Model:
+    """Return the value of a small file; it is frozen, so all readers can have the same one."""
+    return _parse_model(data)[1]
 
 
 def _parse_model(data: bytes) -> tuple[Tables, Model]:

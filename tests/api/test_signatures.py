@@ -7,13 +7,13 @@ from inspect import unwrap
 from typing import Any, get_type_hints
 
 import pytest
-import typer
 from typer.core import TyperCommand
 
 import advisor
 from advisor import api, catalog, devices
 from advisor.cli._main import app
 from advisor.core import GROUPS, PLAN
+from tests.makers.forks import build_once
 
 FOR_COMMANDS = {"State", "demonstrate", "experiment_log", "judge", "memory_there", "warn_of_input"}
 FOR_COMMANDS |= {"list_accelerators", "write_request"}
@@ -37,7 +37,7 @@ def arguments(function: Callable[..., object]) -> list[str]:
 
 
 def command(name: str) -> TyperCommand:
-    found: TyperCommand = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    found: TyperCommand = build_once(app).commands[name]  # type: ignore[attr-defined]
     return found
 
 

@@ -228,8 +228,7 @@ def test_an_operator_that_cannot_be_trained_is_named(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.integration
 def test_an_axis_that_a_mask_takes_whole_stays_whole() -> None:
-    build = small_models.Builder()
-    image = build.input(8)
+    build, image = small_models.Builder.with_image(8)
     numbers = [build.constant(np.array(each, np.int32), INT32) for each in ([1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1])]
     options = schema.StridedSliceOptionsT(beginMask=9, endMask=15)
     sliced = build.operator(small_models.OPERATORS.STRIDED_SLICE, [image, *numbers], (1, 7, 7, 3), options)
@@ -239,8 +238,7 @@ def test_an_axis_that_a_mask_takes_whole_stays_whole() -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("axes", [(1, 2), (3,)])
 def test_means_that_keep_their_axes_stay_the_same(axes: tuple[int, ...]) -> None:
-    build = small_models.Builder()
-    image = build.input(8)
+    build, image = small_models.Builder.with_image(8)
     numbers = build.constant(np.array(axes, np.int32), INT32)
     shape = tuple(1 if axis in axes else side for axis, side in enumerate((1, 8, 8, 3)))
     options = schema.ReducerOptionsT(keepDims=True)
@@ -260,8 +258,7 @@ def test_means_that_keep_their_axes_stay_the_same(axes: tuple[int, ...]) -> None
     ],
 )
 def test_enlarged_maps_stay_the_same(code: int, options: Any, side: int) -> None:
-    build = small_models.Builder()
-    image = build.input(8)
+    build, image = small_models.Builder.with_image(8)
     smooth = build.operator(small_models.OPERATORS.HARD_SWISH, [image], (1, 8, 8, 3))
     sides = build.constant(np.array([side, side], np.int32), INT32)
     large = build.operator(code, [smooth, sides], (1, side, side, 3), options)

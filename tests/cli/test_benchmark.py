@@ -90,7 +90,8 @@ def test_a_device_that_is_not_at_hand_gets_a_prediction_that_says_so(advisor: Ad
 
 def test_a_form_that_the_device_does_not_take_is_exit_code_2(advisor: Advisor, model: str) -> None:
     said = ended(advisor("benchmark", model, "--device", "coral-usb"), 2)
-    assert ("tflite-tpu takes int8, not float32" in said.out, "Coral Edge TPU runs" in said.out) == (True, True)
+    assert "tflite-tpu takes int8, not float32" in said.out
+    assert "Coral Edge TPU runs" in said.out
 
 
 @pytest.fixture
@@ -134,7 +135,8 @@ def test_accelerators_are_answered_for_without_having_them_also_in_the_json_with
     asked = ("profile", model_of_profile, "--accelerator", "edgetpu,xnnpack", "--accelerator", "coreml")
     said = ended(advisor(*asked, "--html", "c.html"))
     assert "edgetpu: Coral Edge TPU runs" in said.out
-    assert ("not supported: HARD_SWISH is not supported" in said.out, "not measured" in said.out) == (True, True)
+    assert "not supported: HARD_SWISH is not supported" in said.out
+    assert "not measured" in said.out
     assert 'id="accelerators"' in (tmp_path / "c.html").read_text()
     (told,) = (one for one in advisor(*asked, "--json").document["accelerators"] if one["accelerator"] == "coreml")
     assert (told["provenance"], told["taken"], told["worth_it"]) == ("computed", 0, False)

@@ -45,7 +45,8 @@ def test_a_table_names_what_was_found_and_a_sheet_is_written(advisor: Advisor, p
 def test_json_has_a_version_and_every_suspect(advisor: Advisor, photos: Path) -> None:
     said = advisor("data", "check", "photos", "--no-labels", "--json")
     content = said.document
-    assert (content["schema_version"], content["pictures_per_class"]) == (1, {"cat": 14, "dog": 22})
+    assert content["schema_version"] == 1
+    assert content["pictures_per_class"] == {"cat": 14, "dog": 22}
     assert {"unreadable", "exact duplicates", "same image in two classes"} <= _kinds(said.out)
     twice = next(finding for finding in content["findings"] if finding["kind"] == "exact duplicates")
     assert [set(group) for group in twice["groups"]] == [{"cat/000.jpg", "cat/copy.jpg"}]

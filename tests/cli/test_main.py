@@ -11,7 +11,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import typer
 
 from advisor import __main__, __version__
 from advisor.cli import _main as main, _options as completion, note
@@ -20,6 +19,7 @@ from advisor.cli._output import BEGAN, QUIET, SlowSteps, download_bars, fold_lin
 from advisor.core import ExitCode, Option, StageError, UsageError, WeightsError
 from tests.builders import must_fail
 from tests.makers.commands import Advisor, refused
+from tests.makers.forks import build_once
 from tests.processes import PATIENCE_S, until
 from tests.run_folders import write_run
 from tests.tables import read_table, with_cases
@@ -54,7 +54,7 @@ def test_nothing_heavy_is_loaded_at_the_start() -> None:
 
 def completed(words: str, option: str, given: str) -> list[str]:
     """Return what a shell completes for an option or argument of a command."""
-    command: Any = typer.main.get_command(app)
+    command: Any = build_once(app)
     for word in words.split():
         command = command.commands[word]
     context = command.make_context(words, [], resilient_parsing=True)

@@ -12,8 +12,7 @@ SIDE = 32
 @pytest.fixture(scope="session")
 def float_model() -> bytes:
     """A float classifier of (1, 32, 32, 3) into 4 classes whose kernels are large enough to be worth compressing."""
-    build = small_models.Builder()
-    image = build.input(SIDE)
+    build, image = small_models.Builder.with_image(SIDE)
     last = build.convolution(build.depthwise(build.convolution(image, 48, 3, 2)), 64)
     pooled = build.mean(build.convolution(build.depthwise(last), 128))
     return build.finish({"image": image}, {"probabilities": build.head(pooled, 4)})

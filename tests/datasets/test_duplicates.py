@@ -73,4 +73,5 @@ def test_a_mirrored_copy_in_another_class_is_no_wrong_label(tmp_path: Path, phot
     photographs[0].transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(root / "right" / "arrow.png")
     read = Survey.read(root)
     pairs = Pair.find_alike(read.thumbnails)
-    assert (len(pairs), list(report_repeats(read.dataset, pairs))) == (1, [])
+    assert len(pairs) == 1
+    assert list(report_repeats(read.dataset, pairs)) == []

@@ -62,7 +62,8 @@ def test_parts_may_be_inside_images_and_masks(tmp_path: Path) -> None:
         save(tmp_path / "images" / part / f"{number}.jpg", pixels)
         save(tmp_path / "masks" / part / f"{number}_mask.png", mask)
     read = MaskSurvey.read_images(tmp_path)
-    assert (len(read.masks), {image.part for image in read.images.dataset.images}) == (6, {"train", "holdout"})
+    assert len(read.masks) == 6
+    assert {image.part for image in read.images.dataset.images} == {"train", "holdout"}
 
 
 def test_masks_may_lie_beside_their_images(tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ def test_a_phone_that_does_not_answer_is_an_error(phone: Phone) -> None:
 
 def test_a_known_phone_keeps_its_measurements_and_of_two_variants_the_chip_tells(profiles: Profiles) -> None:
     profile = describe_phone(replace(NOTHING, model="SM-S921U"), profiles, CONNECTION)
-    assert (profile.name, profile.measurements) == ("galaxy-s24", profiles["galaxy-s24"].measurements)
+    assert profile.name == "galaxy-s24"
+    assert profile.measurements == profiles["galaxy-s24"].measurements
     assert {target.name for target in profiles["galaxy-s24"].targets} < {target.name for target in profile.targets}
     attached = replace(NOTHING, model="Galaxy S21", soc=("Exynos 2100",))
     assert describe_phone(attached, profiles, CONNECTION).name == "galaxy-s21-exynos-2100"

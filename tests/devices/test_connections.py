@@ -95,7 +95,8 @@ def test_ssh_measures_over_one_connection_and_cleans_up(ssh_server: SshServer, m
     log, job = ssh_server.folder / "log", own_job(model, tmp_path)
     before = log.read_text().count("Accepted publickey")
     (timing,) = ssh(ssh_server).measure(job)
-    assert (log.read_text().count("Accepted publickey"), timing.model) == (before + 1, job.models[0])
+    assert log.read_text().count("Accepted publickey") == before + 1
+    assert timing.model == job.models[0]
     assert timing.median_ms > 0
     assert CACHE.is_dir()
     assert not folder_of(job).exists()
@@ -153,7 +154,8 @@ def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path,
     (timing,) = ssh(ssh_server, program=str(client)).measure(MeasurementJob((model,), effort=BRIEF))
     assert timing.median_ms > 0
     sent = calls.read_text()
-    assert (sent.count("model0.tflite.part &&"), sent.count("agent.py.part &&")) == (2, 1)
+    assert sent.count("model0.tflite.part &&") == 2
+    assert sent.count("agent.py.part &&") == 1
 
 
 @pytest.mark.integration
@@ -168,7 +170,8 @@ def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_de
     measure = read_table(__file__, "texts.yaml")["measure_over_ssh"]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", measure, client, model], env=environment, check=False)
-    assert (done.returncode, len(list(temporary.iterdir()))) == (-signal.SIGKILL, 1)
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(temporary.iterdir())) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     sweep_folders()
     assert list(temporary.iterdir()) == []

@@ -30,7 +30,6 @@ def test_an_attached_phone_is_added_with_what_each_unit_ran(
     """The NPU takes operators and then falls back, as on phones without a driver. A file needs no profile."""
     monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "settings"))
     write_facts(phone.root, PIXEL_8)
-    (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
     for unit, text in (("cpu", PRINTED), ("gpu", ON_GPU), ("npu", FELL_BACK)):
         (tmp_path / unit).write_text(text)
     tool = write_file(tmp_path / "benchmark_model", TOOL.format(tmp_path))

@@ -20,7 +20,6 @@ from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
 from tests.tables import read_table, with_cases
 from tools.checks import pages
-from tools.schemas import schemas
 from tools.site.links import mended
 
 
@@ -81,11 +80,6 @@ def test_long_decisions_many_pages_and_old_numbers_are_named(tmp_path: Path, mon
 PAGE = pages.DOCS / "reference" / "json.md"
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 MEASURED = "advisor (benchmark|reevaluate)"
-
-
-def test_every_schema_is_named() -> None:
-    named = re.findall(r"`(\w+\.schema\.json)`", PAGE.read_text(encoding="utf-8"))
-    assert sorted(named) == sorted(schemas())
 
 
 @pytest.fixture

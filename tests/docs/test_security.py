@@ -5,6 +5,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from tests.places import PROJECT
 
 NATIVE = {".so", ".pyd", ".dylib"}
@@ -28,6 +30,7 @@ def is_native(package: str) -> bool:
     return any(path.suffix in NATIVE for folder in folders or () for path in Path(folder).rglob("*.*"))
 
 
+@pytest.mark.integration
 def test_all_native_libraries_that_are_imported_are_listed_with_what_they_read_and_where() -> None:
     page = (PROJECT / "docs" / "security-files.md").read_text(encoding="utf-8")
     section = page.partition("## Native libraries\n")[2].partition("\n## ")[0]
@@ -35,4 +38,5 @@ def test_all_native_libraries_that_are_imported_are_listed_with_what_they_read_a
     others = section.partition("These read no files of others:")[2].partition(".\n")[0]
     listed = {name for text in (*cells, others) for name in re.findall(r"`(\w+)`", text)}
     imported = imported_packages()
-    assert ({package for package in imported - listed if is_native(package)}, listed - imported) == (set(), set())
+    assert {package for package in imported - listed if is_native(package)} == set()
+    assert listed - imported == set()

@@ -1,14 +1,11 @@
 """The site builds without a warning, has every command and function, and opens without a network."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from mkdocs.config import load_config
@@ -17,11 +14,8 @@ from typer.main import get_command
 
 import advisor
 from advisor.cli._main import app
-from tests.makers.browsers import new_context
+from tests.makers.browsers import Browser, new_context
 from tools.site import commands, hooks
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="module")
@@ -90,5 +84,6 @@ def test_words_with_hyphens_are_found_in_a_folder_without_a_request(site: Path, 
     page.on("request", lambda request: asked.append(request.url))
     page.goto((site / "index.html").as_uri() + f"?q={query}")
     page.wait_for_selector(".md-search-result__item")
-    assert (said, [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]) == ([], [])
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     page.context.close()

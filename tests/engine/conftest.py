@@ -21,7 +21,10 @@ def brief_timings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def one_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fitting takes half a second, and depends on the shipped profiles and those in the settings of a test."""
+    """Fitting takes a second, and depends on the shipped profiles and those in the settings of a test.
+
+    The fit is kept in the cache of the user, and not in that of the first test.
+    """
     monkeypatch.setattr(prediction.Predictor, "load", lambda: fit_once(own_profiles()))
 
 
@@ -31,4 +34,6 @@ def own_profiles() -> tuple[bytes, ...]:
 
 @cache
 def fit_once(_own: tuple[bytes, ...]) -> prediction.Predictor:
-    return fit()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ADVISOR_CACHE_DIR", raising=False)
+        return fit()

@@ -54,7 +54,8 @@ def test_a_rule_that_rejects_everything_before_the_search_rules_nothing_out() ->
     def names(size: str) -> set[str]:
         return {each.card for each in rule_out(PLAN, rules(size_budget=size))}
 
-    assert (names("3MB"), names("1kB")) == ({"inception_v3_299"}, set())
+    assert names("3MB") == {"inception_v3_299"}
+    assert names("1kB") == set()
 
 
 def test_a_card_without_an_accepted_licence_or_too_large_by_its_parameters_is_not_planned() -> None:

@@ -32,7 +32,8 @@ def alone(starts_processes: None, model_folder: Path, float_model: Path) -> tupl
 
 def test_it_runs_alone_as_one_copied_file(alone: tuple[int, dict[str, Any], str]) -> None:
     status, document, _ = alone
-    assert (status, document["schema_version"]) == (0, 1)
+    assert status == 0
+    assert document["schema_version"] == 1
     assert (document["runtime"], document["runtime_version"]) == ("ai-edge-litert", "2.3.0")
     assert [series["threads"] for series in document["series"]] == [1, 2]
 
@@ -59,7 +60,8 @@ def test_a_truncated_file_is_one_error_in_the_document(tmp_path: Path, float_mod
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(float_model.read_bytes()[:500])
     status, document, _ = run(AGENT, broken)
-    assert (status, document["error"]["kind"]) == (agent.EXIT_ERROR, "load")
+    assert status == agent.EXIT_ERROR
+    assert document["error"]["kind"] == "load"
     assert "ai-edge-litert 2.3.0 cannot load the file" in document["error"]["message"]
 
 
@@ -119,7 +121,8 @@ def test_a_damaged_onnx_file_is_named_by_onnx_runtime(tmp_path: Path) -> None:
     broken = onnx_file(tmp_path)
     broken.write_bytes(broken.read_bytes()[:-20])
     status, document, _ = run(AGENT, broken, "--effort", "load")
-    assert (status, document["error"]["kind"]) == (agent.EXIT_ERROR, "load")
+    assert status == agent.EXIT_ERROR
+    assert document["error"]["kind"] == "load"
     assert "onnxruntime" in document["error"]["message"]
 
 

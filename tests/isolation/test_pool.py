@@ -55,13 +55,15 @@ def test_no_module_in_this_folder_is_imported(pool: ChildPool, tmp_path: Path, m
         (tmp_path / f"{name}.py").write_text("raise ImportError('planted')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONSAFEPATH", "")
-    assert (pool.call("json:loads", "[1]"), pool.call("numpy:prod", [2, 3])) == ([1], 6)
+    assert pool.call("json:loads", "[1]") == [1]
+    assert pool.call("numpy:prod", [2, 3]) == 6
 
 
 def test_a_child_is_another_process_that_is_used_again_and_two_callers_get_two(pool: ChildPool, tmp_path: Path) -> None:
     first = pool.call(f"{HERE}:process")
     assert first != os.getpid()
-    assert (pool.call(f"{HERE}:add", 2, 3), pool.call(f"{HERE}:process")) == (5, first)
+    assert pool.call(f"{HERE}:add", 2, 3) == 5
+    assert pool.call(f"{HERE}:process") == first
     (tmp_path / "met").mkdir()
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda _: pool.call(f"{HERE}:meet", tmp_path / "met", 2), range(2)))

@@ -21,7 +21,9 @@ from tests.processes import PATIENCE_S, until
 from tests.requirements import skip_or_fail
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser as Browser, BrowserContext as BrowserContext, Page as Page
+else:
+    Browser = BrowserContext = Page = Any  # Tests without a browser do not load Playwright
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -174,7 +174,8 @@ PROCESSORS = (*[("0xd46", 1704)] * 4, *[("0xd4d", 2367)] * 4, ("0xd4e", 2914))
 
 
 def write_facts(root: Path, properties: dict[str, str], processors: tuple[tuple[str, int], ...] = PROCESSORS) -> None:
-    """Let a phone answer to ``getprop`` and have the files from which its memory and its processors are read."""
+    """Let a phone answer to ``getprop`` and have the files of its memory and processors, and a folder for tools."""
+    (root / "data" / "local" / "tmp").mkdir(parents=True)
     programs, memory = root / "system" / "bin", root / "proc"
     programs.mkdir(parents=True)
     memory.mkdir()

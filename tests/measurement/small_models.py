@@ -24,6 +24,12 @@ class Builder:
         self.random = np.random.default_rng(seed)
         self.made = Graph()
 
+    @classmethod
+    def with_image(cls, side: int) -> "tuple[Builder, int]":
+        """Begin a graph; return it with its input ``image`` of (1, side, side, 3)."""
+        builder = cls()
+        return builder, builder.input(side)
+
     def input(self, side: int) -> int:
         """Add the input ``image`` of (1, side, side, 3)."""
         return self.made.tensor("image", (1, side, side, 3))
@@ -82,8 +88,7 @@ class Builder:
 
 def scaling(side: int, classes: int, *steps: tuple[int, float]) -> bytes:
     """Return a classifier whose graph first applies operators with a constant each, in order."""
-    build = Builder()
-    place = build.input(side)
+    build, place = Builder.with_image(side)
     for operator, constant in steps:
         operand = build.constant(np.full(3, constant, np.float32))
         place = build.operator(operator, [place, operand], (1, side, side, 3))
@@ -96,8 +101,7 @@ def classifier(side: int = 32, classes: int = 4, features: bool = False, open_sh
 
     ``features`` gives the pooled features out, too; ``open_shape`` leaves height and width of the input open.
     """
-    builder = Builder()
-    image = builder.input(side)
+    builder, image = Builder.with_image(side)
     if open_shape:
         builder.made.graph.tensors[image].shapeSignature = [1, -1, -1, 3]
     pooled = builder.mean(builder.convolution(builder.depthwise(builder.convolution(image, 16, 3, 2)), 32))
@@ -107,8 +111,7 @@ def classifier(side: int = 32, classes: int = 4, features: bool = False, open_sh
 
 def swish_net(side: int = 64, channels: int = 32) -> bytes:
     """Return a float net most of whose work is HARD_SWISH once it is quantised."""
-    builder = Builder()
-    image = builder.input(side)
+    builder, image = Builder.with_image(side)
     last = builder.convolution(image, channels)
     for _ in range(3):
         last = builder.operator(OPERATORS.HARD_SWISH, [last], builder.shape(last))
@@ -117,8 +120,7 @@ def swish_net(side: int = 64, channels: int = 32) -> bytes:
 
 def brightness(side: int = 8) -> bytes:
     """Return a classifier whose answer is known: softmax of 10 x (mean of red, mean of green, mean of blue)."""
-    builder = Builder()
-    image = builder.input(side)
+    builder, image = Builder.with_image(side)
     return builder.finish({"image": image}, {"probabilities": builder.softmax(builder.mean(image), beta=10.0)})
 
 
@@ -155,8 +157,7 @@ def weight_int8(data: bytes) -> bytes:
 
 def unknown_operator() -> bytes:
     """Return a net with a custom operator that no runtime knows."""
-    builder = Builder()
-    image = builder.input(8)
+    builder, image = Builder.with_image(8)
     output = builder.operator(OPERATORS.CUSTOM, [image], (1, 8, 8, 3))
     builder.made.model.operatorCodes[-1].customCode = b"Nobody"
     return builder.finish({"image": image}, {"probabilities": output})
@@ -164,8 +165,7 @@ def unknown_operator() -> bytes:
 
 def open_output() -> bytes:
     """Return a net whose output has as many rows as the input has values that are not zero: known after a run only."""
-    builder = Builder()
-    image = builder.input(8)
+    builder, image = Builder.with_image(8)
     output = builder.made.tensor("places", (1, 4), dtype=schema.TensorType.INT64)
     builder.made.operator(OPERATORS.WHERE, [image], [output], schema.WhereOptionsT())
     return builder.finish({"image": image}, {"places": output})
@@ -173,8 +173,7 @@ def open_output() -> bytes:
 
 def crashing() -> bytes:
     """Return a net, whole as a file, on which LiteRT 2.3 dies: it divides by the number of parts of a SPLIT."""
-    builder = Builder()
-    image = builder.input(8)
+    builder, image = Builder.with_image(8)
     axis = builder.constant(np.array(1, np.int32), INT32)
     output = builder.operator(OPERATORS.SPLIT, [axis, image], (1, 8, 8, 3), schema.SplitOptionsT(numSplits=0))
     return builder.finish({"image": image}, {"probabilities": output})
@@ -182,8 +181,7 @@ def crashing() -> bytes:
 
 def two_levels(side: int) -> bytes:
     """Return a float classifier whose head reads two levels of the net: a dense layer a level, and their sum."""
-    build = Builder()
-    image = build.input(side)
+    build, image = Builder.with_image(side)
     lower = build.convolution(image, 8, 3, 2)
     upper = build.convolution(lower, 16)
     logits = [build.dense(build.mean(level), 3) for level in (upper, lower)]

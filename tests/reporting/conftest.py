@@ -1,11 +1,8 @@
 """One browser for the tests of a page, and a run of detectors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,12 +10,9 @@ from advisor.core import ImageAnswers
 from advisor.datasets import ONE_CLASS
 from advisor.reporting import RunView
 from advisor.tasks.detection import DETECTION
-from tests.makers.browsers import Open, Opened, launched, open_view, opener
+from tests.makers.browsers import Browser, Open, Opened, launched, open_view, opener
 from tests.reporting.views import run_view
 from tests.run_folders import candidates, images, write_judged_detectors, write_run
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 browser = pytest.fixture(scope="package", name="browser")(launched)  # no test here uses asyncio
 

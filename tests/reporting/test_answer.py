@@ -345,7 +345,8 @@ def test_plain_output_has_no_colour_codes(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: RunView) -> None:
     output = said(detectors)
     assert "mAP@0.5 % (95 %)" in header_of(output)
-    assert ("\nmAP@0.5: measured; latency: measured on this machine" in output, "top-1" in output) == (True, False)
+    assert "\nmAP@0.5: measured; latency: measured on this machine" in output
+    assert "top-1" not in output
     judged = said(with_pick(detectors, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED)))
     assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(judged.split())
 

@@ -1,12 +1,10 @@
 """The page in a real browser: opened from a file, without any network."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -18,15 +16,13 @@ from advisor.reporting._explanation import meeting_line
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import rank_begun
 from tests.builders import present
-from tests.makers.browsers import Open, Opened, open_view, opener
+from tests.makers.browsers import Browser, Open, Opened, open_view, opener
 from tests.reporting import views
 from tests.reporting.test_html import with_plain_spaces
 from tests.reporting.test_html_images import photographed
 from tests.reporting.views import HOSTILE, empty_view, run_view, running_view, with_dataset, with_pick
 from tests.tables import with_cases
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 ODD = ("a long name of a class", "x" * 60, *(f"class {number}" for number in range(24)), *HOSTILE)
 WORDS = Path(__file__).with_name("words_above_the_fold.js").read_text(encoding="utf-8")
 SCREENS = [(1400, 900), (390, 844)]

@@ -1,11 +1,9 @@
 """``profile.html`` in a real browser, and the tables on the terminal, from profiles of real and of made-up files."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,11 +14,8 @@ from advisor.measurement._operators.profile import profile as measured
 from advisor.reporting import Rows, print_profile
 from advisor.reporting._profile import BARS, render
 from advisor.tflite import read
-from tests.makers.browsers import Open, Opened, opener
+from tests.makers.browsers import Browser, Open, Opened, opener
 from tests.measurement import small_models
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.integration
 

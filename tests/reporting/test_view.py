@@ -69,7 +69,8 @@ def test_before_the_first_result_nothing_has_failed_and_there_is_no_next_command
     assert stopped.next_command == f"advisor search --resume {stopped.folder}"
     failed = RunView.load(write_run(tmp_path, empty_view().evaluations, name="failed"))
     again = f"advisor search --resume {failed.folder}"
-    assert (failed.next_topic, failed.next_command) == ("another try of what failed", again)
+    assert failed.next_topic == "another try of what failed"
+    assert failed.next_command == again
     assert failed.decision.reason.endswith(" configurations: the weights cannot be fetched")
 
 

@@ -23,6 +23,12 @@ class Graph:
         self.graph = schema.SubGraphT(tensors=[], inputs=[], outputs=[], operators=[], name=b"main")
         self.model.subgraphs = [self.graph]
 
+    @classmethod
+    def with_image(cls, shape: Sequence[int]) -> "tuple[Graph, int]":
+        """Begin a model; return it with its tensor ``image``."""
+        graph = cls()
+        return graph, graph.tensor("image", shape)
+
     def tensor(
         self, name: str, shape: Sequence[int], content: npt.NDArray[Any] | None = None, dtype: int = FLOAT32
     ) -> int:
@@ -82,8 +88,7 @@ def outside(data: bytes, tensor: int) -> bytes:
 
 def features_graph(width: int = 4) -> Graph:
     """A graph whose tensor 1 is relu(tensor 0), both (1, width)."""
-    graph = Graph()
-    image = graph.tensor("image", (1, width))
+    graph, image = Graph.with_image((1, width))
     features = graph.tensor("features", (1, width))
     graph.operator(schema.BuiltinOperator.RELU, [image], [features])
     return graph
@@ -108,8 +113,7 @@ def tiny_classifier(width: int = 4, classes: int = 3) -> bytes:
 
 def tiny_detector() -> bytes:
     """A detector before post-processing: three places, four classes; logits and encodings are the image's 12 values."""
-    graph = Graph()
-    image = graph.tensor("image", (1, 2, 2, 3))
+    graph, image = Graph.with_image((1, 2, 2, 3))
     encodings, logits, scores = (graph.tensor(name, (1, 3, 4)) for name in ("encodings", "logits", "scores"))
     shape = schema.ReshapeOptionsT(newShape=[1, 3, 4])
     graph.operator(schema.BuiltinOperator.RESHAPE, [image], [encodings], shape)

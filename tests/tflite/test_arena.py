@@ -54,8 +54,7 @@ def chain(*builtins: int, size: int = 300) -> bytes:
 
 def additions(read_again: bool) -> bytes:
     """A model of two additions; the result of the first is read by a third operator too if ``read_again``."""
-    graph = Graph()
-    image = graph.tensor("image", (1, 300))
+    graph, image = Graph.with_image((1, 300))
     steps = [graph.tensor(f"step {index}", (1, 300)) for index in range(4)]
     graph.operator(OPERATORS.RELU, [image], [steps[0]])
     graph.operator(OPERATORS.ADD, [steps[0], image], [steps[1]], schema.AddOptionsT())
@@ -139,8 +138,7 @@ def test_a_convolution_keeps_a_multiplier_and_a_shift_for_each_channel(tmp_path:
 def test_macs_and_parameters_of_one_operator(
     builtin: str, source: list[int], kernel: list[int], output: list[int], factors: list[int]
 ) -> None:
-    graph = Graph()
-    image = graph.tensor("image", source)
+    graph, image = Graph.with_image(source)
     weights = graph.tensor("kernel", kernel, np.zeros(kernel, np.float32))
     bias = graph.tensor("bias", output[-1:], np.zeros(output[-1], np.float32))
     result = graph.added(getattr(OPERATORS, builtin), [image, weights, bias], output)
@@ -172,8 +170,7 @@ def test_an_activation_costs_nothing_and_shapes_and_axes_are_no_parameters(maste
 
 
 def test_a_constant_read_twice_is_counted_once() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 4))
+    graph, image = Graph.with_image((1, 4))
     kernel = graph.tensor("kernel", (4, 4), np.zeros((4, 4), np.float32))
     results = [graph.tensor(f"result {index}", (1, 4)) for index in range(2)]
     graph.operator(OPERATORS.FULLY_CONNECTED, [image, kernel, -1], [results[0]])

@@ -68,8 +68,7 @@ def test_sparse_weights_answer_as_dense_ones(run: Run) -> None:
 
 
 def test_an_operator_that_makes_a_constant_dense_goes(run: Run) -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 2))
+    graph, image = Graph.with_image((1, 2))
     kernel = graph.tensor("kernel", (2, 2), np.array([3, 4], np.float32))
     graph.graph.tensors[kernel].sparsity = sparsity([0, 1], [level(2), level(0, [0, 1, 2], [0, 1])])
     wide = graph.added(schema.BuiltinOperator.DENSIFY, [kernel], (2, 2), schema.DensifyOptionsT())

@@ -43,8 +43,7 @@ BOUNDS = {"begin": [0, 0, 0, 0], "end": [1, 2, 2, 4], "strides": [1, 1, 1, 1]}
 
 def in_nchw(middle: Middle) -> bytes:
     """A file that computes ``middle`` in NCHW between two transposes, or none behind it if it leaves no image."""
-    graph = Graph()
-    image = graph.tensor("image", NHWC)
+    graph, image = Graph.with_image(NHWC)
     result, shape = middle(graph, graph.transposed(image, TO_NCHW, NCHW))
     if len(shape) == 4:
         result = graph.transposed(result, TO_NHWC, [shape[axis] for axis in TO_NHWC])
@@ -120,8 +119,7 @@ def test_what_was_computed_in_nchw_is_computed_in_nhwc(middle: Middle) -> None:
 
 
 def test_an_image_in_nchw_is_taken_in_nhwc() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 3, 4, 6))
+    graph, image = Graph.with_image((1, 3, 4, 6))
     turned = graph.transposed(image, TO_NHWC, (1, 4, 6, 3))
     data = graph.finish({"image": image}, {"result": graph.added(B.RELU, [turned], (1, 4, 6, 3))})
     edited = without_transposes(data)
@@ -148,8 +146,7 @@ def test_an_operator_that_needs_nchw_keeps_its_transpose() -> None:
 
 
 def test_a_file_without_transposes_stays_byte_for_byte() -> None:
-    graph = Graph()
-    image = graph.tensor("image", NHWC)
+    graph, image = Graph.with_image(NHWC)
     data = graph.finish({"image": image}, {"result": graph.added(B.RELU, [image], NHWC)})
     assert without_transposes(data) is data
 
@@ -226,8 +223,7 @@ def test_a_trunk_without_maps_comes_back_as_it_is() -> None:
 
 
 def test_a_network_is_its_layers_with_their_sizes() -> None:
-    builder = Builder()
-    image = builder.input(16)
+    builder, image = Builder.with_image(16)
     stem = builder.convolution(image, 8, kernel=3, stride=2)
     pooled = builder.mean(builder.depthwise(stem))
     scores = builder.dense(pooled, 5)
@@ -244,8 +240,7 @@ def test_a_network_is_its_layers_with_their_sizes() -> None:
 
 def padded_of_work(consumers: int) -> bytes:
     """A PAD that feeds one or two convolutions."""
-    builder = Builder()
-    image = builder.input(4)
+    builder, image = Builder.with_image(4)
     margins = builder.constant(np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32), INT32)
     wider = builder.operator(OPERATORS.PAD, [image, margins], (1, 6, 6, 3), schema.PadOptionsT())
     outputs = {f"y{place}": builder.convolution(wider, 4) for place in range(consumers)}
@@ -258,8 +253,7 @@ def test_a_pad_before_one_convolution_takes_no_time() -> None:
 
 
 def test_a_clamp_takes_no_time_and_an_operator_on_constants_runs_at_loading() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 4))
+    graph, image = Graph.with_image((1, 4))
     stored = graph.tensor("stored", (1, 4), np.ones(4, np.float32))
     expanded, total, clamped = (graph.tensor(name, (1, 4)) for name in ("expanded", "total", "clamped"))
     graph.operator(OPERATORS.LOGISTIC, [stored], [expanded])
@@ -270,8 +264,7 @@ def test_a_clamp_takes_no_time_and_an_operator_on_constants_runs_at_loading() ->
 
 
 def test_a_clamp_of_a_result_that_others_read_takes_time() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 4))
+    graph, image = Graph.with_image((1, 4))
     total, clamped, other = (graph.tensor(name, (1, 4)) for name in ("total", "clamped", "other"))
     graph.operator(OPERATORS.ADD, [image, image], [total], schema.AddOptionsT())
     graph.operator(OPERATORS.RELU, [total], [clamped])
@@ -286,8 +279,7 @@ def test_equal_operators_are_counted() -> None:
 
 
 def test_a_split_writes_all_its_parts_and_a_slice_reads_only_its_own() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 2, 2, 8))
+    graph, image = Graph.with_image((1, 2, 2, 8))
     axis = graph.tensor("axis", (), np.array(3, np.int32), INT32)
     bounds = [graph.tensor(name, (4,), np.array(values, np.int32), INT32) for name, values in BOUNDS.items()]
     left, right, part = (graph.tensor(name, (1, 2, 2, 4)) for name in ("left", "right", "part"))

@@ -21,8 +21,7 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "model
 
 
 def tiny_classifier_of_images(classes: int) -> bytes:
-    graph = Graph()
-    image = graph.tensor("image", (1, 2, 2, 3))
+    graph, image = Graph.with_image((1, 2, 2, 3))
     out = graph.added(schema.BuiltinOperator.RESHAPE, [image], (1, classes))
     return graph.finish({"image": image}, {"out": out})
 

@@ -77,8 +77,7 @@ def test_a_custom_operator_is_named_by_its_code() -> None:
 
 
 def test_content_behind_the_flatbuffer_is_found() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (4,))
+    graph, image = Graph.with_image((4,))
     constant = graph.tensor("constant", (4,), np.arange(4, dtype=np.float32))
     total = graph.added(schema.BuiltinOperator.ADD, [image, constant], (4,), schema.AddOptionsT())
     data = outside(graph.finish({"image": image}, {"total": total}), constant)

@@ -165,8 +165,7 @@ def maps(graph: Graph, image: int) -> int:
 
 
 def test_an_activation_from_which_a_transpose_separated_it_joins_the_convolution() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 4, 6, 3))
+    graph, image = Graph.with_image((1, 4, 6, 3))
     clipped = graph.added(B.RELU6, [graph.transposed(maps(graph, image), TO_NCHW, NCHW)], NCHW)
     data = graph.finish({"image": image}, {"result": graph.transposed(clipped, TO_NHWC, NHWC)})
     edited = simplify_file(without_transposes(data))
@@ -175,8 +174,7 @@ def test_an_activation_from_which_a_transpose_separated_it_joins_the_convolution
 
 
 def test_an_activation_of_what_others_read_stays() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 4, 6, 3))
+    graph, image = Graph.with_image((1, 4, 6, 3))
     source = maps(graph, image)
     clipped = graph.added(B.RELU, [source], NHWC)
     total = graph.added(B.ADD, [source, clipped], NHWC, schema.AddOptionsT())
@@ -186,8 +184,7 @@ def test_an_activation_of_what_others_read_stays() -> None:
 
 def padded_pooling(positive: bool = False, lowest: float = float(np.finfo(np.float32).min)) -> bytes:
     """A file whose pooling takes maxima of a map with margins of the lowest number."""
-    graph = Graph()
-    image = graph.tensor("image", (1, 4, 6, 3))
+    graph, image = Graph.with_image((1, 4, 6, 3))
     source = maps(graph, image)
     source = graph.added(B.RELU, [source], NHWC) if positive else source
     margins = graph.integers((0, 0), (1, 1), (1, 1), (0, 0))
@@ -207,8 +204,7 @@ def test_a_max_pooling_of_positive_values_is_padded_with_zeros(positive: bool, k
 
 @pytest.mark.parametrize("change", ["mean", "sum", "other values", "read twice", "activation"])
 def test_two_heads_of_the_same_values_become_one(change: str) -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 6))
+    graph, image = Graph.with_image((1, 6))
     other = graph.added(B.RELU, [image], (1, 6)) if change == "other values" else image
     dense = schema.FullyConnectedOptionsT(fusedActivationFunction=1 if change == "activation" else 0)
     heads = [

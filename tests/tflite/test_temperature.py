@@ -58,8 +58,7 @@ def random_images() -> Array:
 @cache
 def classifier(parts: int) -> bytes:
     """A float classifier by likeness to its first images; its head reads one level of the network, or two."""
-    build = Builder()
-    image = build.input(SIDE)
+    build, image = Builder.with_image(SIDE)
     lower = build.convolution(image, 8, 3, 2)
     features = build.mean(build.convolution(build.depthwise(lower), 16))
     if parts == 2:
@@ -192,8 +191,7 @@ def test_the_way_leads_through_reshapes() -> None:
 
 
 def softmax_of_the_input() -> bytes:
-    build = Builder()
-    image = build.input(1)
+    build, image = Builder.with_image(1)
     flat = build.operator(OPERATORS.RESHAPE, [image], (1, 3), schema.ReshapeOptionsT(newShape=[1, 3]))
     return build.finish({"image": image}, {"probabilities": build.softmax(flat)})
 

@@ -31,8 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _mean_colour(extra_output: bool = False) -> bytes:
-    build = small_models.Builder()
-    image = build.input(8)
+    build, image = small_models.Builder.with_image(8)
     features = build.mean(image)
     outputs = {"features": features} | ({"image_again": build.mean(image)} if extra_output else {})
     return build.finish({"image": image}, dict(sorted(outputs.items(), reverse=True)))
@@ -59,8 +58,7 @@ def test_a_wrong_size_is_refused(model: Path, images: list[Path]) -> None:
 def test_a_damaged_model_and_outputs_without_the_name_are_refused(images: list[Path], tmp_path: Path) -> None:
     (tmp_path / "bad.tflite").write_bytes(b"nothing of the kind")
     must_fail(StageError, r"bad\.tflite", extract_features, tmp_path / "bad.tflite", images, VIEW)
-    build = small_models.Builder()
-    image = build.input(8)
+    build, image = small_models.Builder.with_image(8)
     graph: Graph = build.made
     data = graph.finish({"image": image}, {"a": build.mean(image), "b": build.mean(image)})
     (tmp_path / "m.tflite").write_bytes(data)
@@ -91,7 +89,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_views_are_the_same_each_time_and_differ_from_the_image_and_from_each_other(path: Path) -> None:
     np.testing.assert_array_equal(AS_IT_IS.apply(path, SIZE), load(path, SIZE))
     seen, again = ([view.apply(path, SIZE).tobytes() for view in (AS_IT_IS, *CAPTURED)] for _ in range(2))
-    assert (seen, len(set(seen))) == (again, 1 + len(CAPTURED))
+    assert seen == again
+    assert len(set(seen)) == 1 + len(CAPTURED)
 
 
 @pytest.mark.parametrize("cached", [True, False])

@@ -67,7 +67,8 @@ def test_a_batch_that_the_memory_does_not_hold_is_computed_in_parts_with_the_sam
     np.testing.assert_allclose(parts.trained(3, ONE_GPU), whole.trained(3), rtol=1e-5)
     for one, other in zip(parts.model.get_weights(), whole.model.get_weights(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
-    assert (parts.sizes[:2], max(parts.sizes[3:])) == ([7, 3], 2)
+    assert parts.sizes[:2] == [7, 3]
+    assert max(parts.sizes[3:]) == 2
 
 
 def test_a_smaller_last_batch_needs_no_further_graph() -> None:

@@ -193,7 +193,8 @@ def _show_value(value: object) -> str:
 def _parse_question(written: Options) -> Question:
     names = (canonical(part.strip()) for part in written["device"].split(","))
     devices = tuple(dict.fromkeys(filter(None, names)))
-    plain = Question(**written.fields_of(Question))
+    thread_counts = tuple(sorted(set(written["threads"] or (1, usable_cores()))))
+    plain = Question(thread_counts=thread_counts, **written.fields_of(Question))
     metric = Metric.TOP1
     if written["metric"]:
         metric = require_known("--metric", written["metric"], tuple(METRICS))
@@ -213,7 +214,6 @@ def _parse_question(written: Options) -> Question:
         guarantees=parse_guarantees(
             written["min_precision"], written["min_recall"], written["min_coverage"]
         ),
-        thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
     )
 
 

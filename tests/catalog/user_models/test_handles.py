@@ -119,7 +119,8 @@ def test_a_handle_is_asked_for_its_archive_and_becomes_a_card_that_names_it_with
     handle = f"{shelf.url}{HANDLE}#sha256={folder_sha256(saved)}"
     labels = labels_file(tmp_path)
     added = catalog.add(handle, labels=labels, mean=(127.5,), std=(127.5,), into=tmp_path / "own.yaml")
-    assert (added.card.name, added.card.note) == ("mobilenet_v1_025_32_classification_5", f"made from {handle}")
+    assert added.card.name == "mobilenet_v1_025_32_classification_5"
+    assert added.card.note == f"made from {handle}"
     assert added.model.is_file()
     assert list((tmp_path / "temporary").rglob("saved_model.pb")) == []
 

@@ -304,7 +304,8 @@ def test_tensors_of_safetensors_are_read_in_every_width(tmp_path: Path, kind: st
     path = tmp_path / "model.safetensors"
     path.write_bytes(safetensors(("other", "I64", [1], bytes(8)), ("a.weight", kind, [2, 1], content)))
     found = read_tensors("safetensors", path)
-    assert (list(found), found["a.weight"].tolist()) == (["other", "a.weight"], [[1.5], [-2.0]])
+    assert list(found) == ["other", "a.weight"]
+    assert found["a.weight"].tolist() == [[1.5], [-2.0]]
     assert found["a.weight"].dtype == (np.float64 if kind == "F64" else np.float32)
 
 

@@ -112,7 +112,8 @@ def folder(tmp_path: Path) -> tuple[BoxSurvey, Data]:
 def test_boxes_in_a_file_are_those_of_a_folder(tmp_path: Path, folder: tuple[BoxSurvey, Data], name: str) -> None:
     plain, data = folder
     read = BoxSurvey.read_images(WRITERS[name](tmp_path / name, data))
-    assert (read.images.dataset.fingerprint, read.classes) == (plain.images.dataset.fingerprint, CLASSES)
+    assert read.images.dataset.fingerprint == plain.images.dataset.fingerprint
+    assert read.classes == CLASSES
     assert read.faults == ()
     assert read.count == 10
 

@@ -46,7 +46,8 @@ def test_a_wrong_edge_is_counted_with_file_and_line(root: Path) -> None:
     photo = Photo("002", (("cat", 5, 5, 20, 20), ("dog", 30, 5, 10, 20)))
     write(root / "Annotations" / "002.xml", xml(photo, "<object><name>cat</name></object>"))
     fault, without_box = list_boxes(root).faults
-    assert (fault.path.name, fault.place) == ("002.jpg", "line 6 of '002.xml'")
+    assert fault.path.name == "002.jpg"
+    assert fault.place == "line 6 of '002.xml'"
     assert "right edge is left of the left one" in fault.reason
     assert without_box.reason == "an edge is missing or not a number"
 

@@ -126,6 +126,16 @@ def write_table(root: Path, made: Sequence[Photo]) -> Path:
     return root / "set.csv"
 
 
+def write_without_dogs(root: Path) -> Path:
+    """Write a table of three parts, of which only the part for training has dogs."""
+    parts = ("train",) * 20 + ("val",) * 6 + ("test",) * 6
+    made = [
+        Photo(photo.name, photo.objects if part == "train" else photo.objects[:1], part)
+        for photo, part in zip(photos(32, "cat", "dog"), parts, strict=True)
+    ]
+    return write_table(root, made)
+
+
 WRITERS: Mapping[str, Callable[[Path, Sequence[Photo]], Path]] = {
     "voc": write_voc, "coco": write_coco, "yolo": write_yolo, "table": write_table,
 }  # fmt: skip

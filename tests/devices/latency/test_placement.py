@@ -17,8 +17,9 @@ from advisor.devices import (
     Predictor,
     Profiles,
 )
-from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.base import Base
 from advisor.devices._latency.features import FeatureTable
+from advisor.devices._latency.kept_base import find_base
 from advisor.devices._latency.placement import measure_other_form, weigh_targets
 from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.releases import release_deviation
@@ -60,7 +61,7 @@ def as_measured(profiles: Profiles, precision: str) -> list[Measurement]:
 
 @pytest.fixture(scope="module")
 def base(table: LatencyTable) -> Base:
-    fitted: Base = fit_base(table)
+    fitted: Base = find_base(table)
     return fitted
 
 

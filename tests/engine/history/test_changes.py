@@ -12,12 +12,10 @@ from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session
 from advisor.engine._history import changes, origins
 from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations
 from advisor.engine._history.remeasurement import run_here
-from advisor.integrations import microcontroller as micro
 from advisor.store import RunFolder
 from tests.builders import evaluation, must_fail, present, write_file
-from tests.devices.requirements import require_onnx
+from tests.devices.requirements import require_micro, require_onnx
 from tests.measurement import small_models
-from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
 from tests.tables import with_cases
 
@@ -165,8 +163,7 @@ def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
 
 @pytest.mark.integration
 def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolder) -> None:
-    if not micro.available():
-        skip_or_fail("tflite-micro is not installed")
+    require_micro()
     profile, target = load_known_devices().select("stm32h743:tflite-micro-cpu-x1")
     device = TargetDevice("stm32h743", profile, target)
     (here,), loaded = run.evaluations(), LoadedRun.load(run.path)

@@ -41,7 +41,6 @@ def run(tmp_path: Path) -> RunFolder:
 def pixel(phone: Phone, tmp_path: Path) -> Phone:
     """A Pixel 8, and a tool that takes 11.85 ms for every file."""
     write_facts(phone.root, PIXEL_8)
-    (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
     tool_printing(tmp_path / "tool", PRINTED)
     return phone
 

@@ -83,8 +83,7 @@ def test_what_git_keeps_of_a_run_is_enough_for_another_device(run: RunFolder) ->
         else:
             path.unlink()
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
-    assert found.comparison is not None
-    assert found.comparison.result is ComparisonResult.CHANGED
+    assert present(found.comparison).result is ComparisonResult.CHANGED
 
 
 def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_time_limit(run: RunFolder) -> None:
@@ -93,8 +92,7 @@ def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_t
     assert found.run is not None
     assert {row.status for row in LoadedRun.load(found.run).evaluations} == {Status.SKIPPED}
     assert all("takes int8, not float32" in row.reason for row in LoadedRun.load(found.run).evaluations)
-    assert found.comparison is not None
-    assert found.comparison.result is ComparisonResult.CHANGED
+    assert present(found.comparison).result is ComparisonResult.CHANGED
 
 
 def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
@@ -130,8 +128,7 @@ def test_a_search_that_ended_before_its_first_result_or_while_it_was_written_is_
     assert found.run is not None
     (found.run / "request.yaml").unlink()
     again = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
-    assert again.run is not None
-    assert again.run != found.run
+    assert present(again.run) != found.run
 
 
 def edited(run: RunFolder, **changes: Any) -> None:

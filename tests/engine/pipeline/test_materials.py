@@ -19,7 +19,8 @@ def test_a_part_of_the_hold_out_has_its_share_of_the_classes_and_is_in_every_lar
     held = [images.held_out(count).part(Role.HOLDOUT) for count in (4, 10, 20)]
     assert [np.bincount(part.labels).tolist() for part in held] == [[2, 2], [5, 5], [10, 10]]
     assert set(held[0].indices) < set(held[1].indices) < set(held[2].indices)
-    assert (held[2], images.held_out(4).part(Role.TRAIN)) == (images.part(Role.HOLDOUT), images.part(Role.TRAIN))
+    assert held[2] == images.part(Role.HOLDOUT)
+    assert images.held_out(4).part(Role.TRAIN) == images.part(Role.TRAIN)
 
 
 def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:

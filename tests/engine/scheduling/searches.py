@@ -1,6 +1,6 @@
 """Searches by the rule whose results are made up, on a clock that runs while something is evaluated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from optuna.storages import InMemoryStorage
@@ -86,12 +86,18 @@ class Search:
             self.study.tell(made)
             self.rule.condition_on(made)
 
-    def finish(self) -> "Search":
-        """Search to the end."""
+    def advance(self) -> Iterator[None]:
+        """Search to the end; yield each time before the results of what began first."""
         self.start()
         while self.running:
+            yield
             self.end()
             self.start()
+
+    def finish(self) -> "Search":
+        """Search to the end."""
+        for _ in self.advance():
+            pass
         return self
 
     @property

@@ -64,12 +64,9 @@ def test_nothing_begins_twice_late_or_out_of_turn(left_s: float | None, accuraci
 @given(ACCURACIES)
 def test_beside_a_fine_tuning_nothing_begins_nor_one_beside_a_head(accuracies: dict[CardTraining, float]) -> None:
     search = Search(PLAN, None, lambda network: accuracies[network], cores=2)
-    search.start()
-    while search.running:
+    for _ in search.advance():
         running = {CardTraining.of(each) for some in search.running for each in some}
         assert len(running) == 1 or not any(each.tuned for each in running)
-        search.end()
-        search.start()
 
 
 @settings(max_examples=6, deadline=None)

@@ -35,39 +35,30 @@ def test_each_configuration_begins_once_or_is_refused(sampler: str, cores: int, 
 @pytest.mark.parametrize("sampler", [Sampler.ADVISOR, Sampler.RANDOM])
 def test_one_card_is_fine_tuned_at_a_time_and_only_after_its_head(sampler: str) -> None:
     search = Search(accuracy=lambda _: 80.0, everything=True, sampler=sampler, cores=3)
-    search.start()
     ended = set[FormStep]()
-    while search.running:
+    for _ in search.advance():
         running = {CardTraining.of(each) for some in search.running for each in some if CardTraining.of(each).tuned}
         assert len(running) <= 1
         assert all(FormStep(CardTraining(each.card, "head"), "float32") in ended for each in running)
         ended |= set(map(FormStep.of, search.running[0]))
-        search.end()
-        search.start()
     assert set(search.tuned) == {BEST, OTHER, WEAK}
 
 
 @pytest.mark.parametrize(("everything", "expected"), [(True, 2), (False, 1)])
 def test_other_machines_fine_tune_as_many_networks_as_where_all_may_run(everything: bool, expected: int) -> None:
     search = Search(accuracy=lambda _: 80.0, everything=everything, cores=4, trainings=2, least=0.001)
-    search.start()
     most = 0
-    while search.running:
+    for _ in search.advance():
         tuned = {CardTraining.of(each) for some in search.running for each in some if CardTraining.of(each).tuned}
         most = max(most, len(tuned))
-        search.end()
-        search.start()
     assert most == expected
 
 
 @pytest.mark.parametrize(("everything", "most"), [(True, 3), (False, 2)])
 def test_no_more_steps_are_begun_than_the_cores_can_use(everything: bool, most: int) -> None:
     search, found = Search(everything=everything, cores=2), set[int]()
-    search.start()
-    while search.running:
+    for _ in search.advance():
         found.add(len({FormStep.of(e) for row in search.running for e in row if not CardTraining.of(e).tuned}))
-        search.end()
-        search.start()
     assert max(found) == most
 
 

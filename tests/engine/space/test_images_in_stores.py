@@ -20,11 +20,13 @@ def test_images_and_unknown_images_are_those_of_the_store(s3: S3, tmp_path: Path
     there, here = (
         resolve({"data": f"{at}/known", "unknown": f"{at}/unknown"}) for at in ("s3://photos", str(tmp_path))
     )
-    assert (there.written["data"], there.run_name) == ("s3://photos/known", "known")
+    assert there.written["data"] == "s3://photos/known"
+    assert there.run_name == "known"
     said: list[str] = []
     fetched = read_images(there.question, said.append, there.execution)
     read = read_images(here.question, said.append)
-    assert (fetched.dataset.fingerprint, fetched.split) == (read.dataset.fingerprint, read.split)
+    assert fetched.dataset.fingerprint == read.dataset.fingerprint
+    assert fetched.split == read.split
     assert [each.sha256 for each in fetched.others] == [each.sha256 for each in read.others]
     assert len(fetched.others) == 8
     assert "reading images of s3://photos/known" in said

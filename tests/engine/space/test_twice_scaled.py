@@ -18,8 +18,7 @@ SIDE = 32
 
 def red_net() -> bytes:
     """Return a classifier that scales pixels to 0..1: 'red' if the mean of red is above a half, else 'dark'."""
-    build = Builder()
-    image = build.input(SIDE)
+    build, image = Builder.with_image(SIDE)
     scale = build.constant(np.full(3, 1 / 255, np.float32))
     scaled = build.operator(OPERATORS.MUL, [image, scale], (1, SIDE, SIDE, 3))
     weights = build.constant(np.array([[0, 0, 0], [1, 0, 0]], np.float32))

@@ -13,8 +13,8 @@ from advisor.engine._targets.device_measurement import with_arena
 from advisor.engine._targets.target_devices import remark_of
 from advisor.integrations import microcontroller as micro
 from tests.builders import evaluation
+from tests.devices.requirements import require_micro
 from tests.measurement import small_models
-from tests.requirements import skip_or_fail
 
 TARGET = DeviceTarget("tflm", "tflite-micro", "cpu", 1, "", ("int8",))
 SENSOR = DeviceProfile(
@@ -25,8 +25,7 @@ DEVICE = TargetDevice("sensor", SENSOR, TARGET)
 
 @pytest.mark.integration
 def test_the_measured_arena_is_the_memory_and_what_the_device_cannot_run_is_skipped(tmp_path: Path) -> None:
-    if not micro.available():
-        skip_or_fail("tflite-micro is not installed")
+    require_micro()
     model = small_models.saved(tmp_path, small_models.quantized(small_models.classifier(), tmp_path, 32))
     measured = micro.check(model)
     found = with_arena(evaluation(), DEVICE, measured)

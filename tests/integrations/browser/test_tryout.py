@@ -1,7 +1,5 @@
 """``advisor try``: the page, and what its server refuses."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -14,7 +12,7 @@ from dataclasses import replace
 from http.client import HTTPConnection
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -54,16 +52,13 @@ from tests.integrations.browser.tried import (
 )
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import finder_files, photograph, two_cells, write_finders
-from tests.makers.browsers import FLAGS, chromium, require_runtime
+from tests.makers.browsers import FLAGS, Browser, chromium, require_runtime
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S, until
 from tests.run_folders import write_run
 from tests.tables import read_table
 
 pytestmark = pytest.mark.integration
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 SCRIPT = b"<html><script>alert(1)</script></html>"
 MOST_BYTES = 3_000_000  # that a browser loads beside the files

@@ -1,7 +1,5 @@
 """The web page of a bundle in a real headless Chromium: it gives the answers of the model and loads nothing else."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -13,7 +11,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -33,13 +31,10 @@ from advisor.tasks.classification._answers import compute_probabilities
 from advisor.tasks.classification._shipping import SHIPPING
 from advisor.tasks.detection import DETECTION
 from tests.builders import write_file
-from tests.makers.browsers import new_context, require_runtime
+from tests.makers.browsers import Browser, Page, new_context, require_runtime
 from tests.makers.bundles import evaluation_of, ran
 from tests.makers.commands import called
 from tests.processes import free_port
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 SAME = 1e-4

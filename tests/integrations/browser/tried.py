@@ -1,7 +1,5 @@
 """A run that is tried, the server of its page, and what a page posts."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -9,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from advisor.cli import LocalServer
 from advisor.devices import read_features
@@ -20,13 +18,10 @@ from advisor.store import RunFolder, sha256_file
 from advisor.tflite import Metadata
 from tests.builders import evaluation
 from tests.integrations.serve.shown import ENDED, FORMS
-from tests.makers.browsers import new_context
+from tests.makers.browsers import Browser, Page, new_context
 from tests.measurement import small_models
 from tests.processes import until
 from tests.run_folders import with_artefact, write_run
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 TOKEN = "t" * 43
 SIDE = 224  # a run takes longer than a step of the clock of a browser

@@ -90,8 +90,7 @@ def test_each_operator_computes_what_litert_computes(child: ChildPool, tmp_path:
 
 
 def test_an_operator_that_is_not_translated_is_named(child: ChildPool, tmp_path: Path) -> None:
-    made = Builder()
-    image = made.input(16)
+    made, image = Builder.with_image(16)
     bent = made.operator(OPERATORS.EXP, [made.convolution(image, 4)], (1, 16, 16, 4))
     data = made.finish({"image": image}, {"probabilities": made.head(made.mean(bent), 4)})
     with pytest.raises(UsageError, match="the model has a EXP, which is not translated") as raised:
@@ -118,8 +117,7 @@ def write(child: ChildPool, data: bytes, package: Path) -> None:
 
 def many_operators() -> bytes:
     """A classifier with an operator of nearly every kind that is translated."""
-    made = Builder()
-    image = made.input(16)
+    made, image = Builder.with_image(16)
     x = made.depthwise(made.convolution(image, 8, 3, stride=2))  # 8 x 8 x 8, padding SAME
     x = made.operator(OPERATORS.HARD_SWISH, [x], (1, 8, 8, 8))
     squeezed = made.operator(OPERATORS.MEAN, [x, ints(made, 1, 2)], (1, 1, 1, 8), schema.ReducerOptionsT(keepDims=True))

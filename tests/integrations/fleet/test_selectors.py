@@ -1,28 +1,23 @@
 """The selectors of apps: the same choices in Python, JavaScript in Chromium, Kotlin and Swift."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from advisor.integrations.fleet._rules import RULES, core_macs
 from advisor.integrations.fleet.selector import TierSelector, plain
-from tests.makers.browsers import new_context
+from tests.makers.browsers import Browser, new_context
 from tests.makers.kotlin import compile_kotlin
 from tests.makers.swift import compile_swift, run_swift
 from tests.reporting.bundle.test_model import parsed
 from tests.requirements import skip_or_fail
 from tests.tables import read_table, with_cases
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 PACKAGE = Path(str(files("advisor.integrations.fleet")))
 SAME = "the state of before"

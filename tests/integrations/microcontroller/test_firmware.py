@@ -13,9 +13,9 @@ from advisor.integrations.microcontroller.firmware import MARGIN, name_method, w
 from advisor.store import RunFolder
 from advisor.tflite import micro_arena, read
 from tests.builders import write_file
+from tests.devices.requirements import require_micro
 from tests.makers.bundles import export_form
 from tests.measurement import small_models
-from tests.requirements import skip_or_fail
 
 SETTINGS, DATA = "microcontroller/model_settings.h", "microcontroller/model_data.cc"
 
@@ -32,8 +32,7 @@ def int8(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture(scope="module")
 def made(int8: bytes) -> dict[str, str]:
-    if not micro.available():
-        skip_or_fail("tflite-micro is not installed")
+    require_micro()
     return write_firmware(int8, (127.5,), (127.5,))
 
 

@@ -11,8 +11,8 @@ from advisor.integrations.microcontroller import check
 from advisor.measurement import MicroCheck
 from advisor.tflite import micro_arena, read
 from tests.builders import must_fail, write_file
+from tests.devices.requirements import require_micro
 from tests.measurement import small_models
-from tests.requirements import skip_or_fail
 from tests.tflite.graphs import INT32, outside
 
 pytestmark = pytest.mark.integration
@@ -20,8 +20,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(autouse=True)
 def _interpreter() -> None:
-    if not micro.available():
-        skip_or_fail("tflite-micro is not installed")
+    require_micro()
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +51,7 @@ def test_an_int8_file_runs_with_its_arena_to_the_byte_as_litert_s_reference_kern
 
 
 def test_every_operator_that_is_missing_is_named(tmp_path: Path) -> None:
-    builder = small_models.Builder()
-    image = builder.input(8)
+    builder, image = small_models.Builder.with_image(8)
     smooth = builder.operator(small_models.OPERATORS.GELU, [image], (1, 8, 8, 3))
     most = builder.constant(np.array(1, np.int32), INT32)
     top = builder.operator(small_models.OPERATORS.TOPK_V2, [smooth, most], (1, 8, 8, 3))

@@ -1,10 +1,8 @@
 """The pages in headless Chromium, from a real server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,13 +16,11 @@ from advisor.reporting._files import recommendation_json
 from advisor.store import RunFolder
 from tests.builders import must_fail
 from tests.integrations.serve.shown import ENDED, photograph, two_cells
-from tests.makers.browsers import new_context, require_runtime
+from tests.makers.browsers import Browser, Page, new_context, require_runtime
 from tests.predictor import REQUEST, rows
 from tests.run_folders import candidates, with_artefact, write_run
 from tests.tables import read_table
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 MIDDLES = read_table(__file__, "texts.yaml")["middles_of_marks"]
 """The middles of the marks on each picture, in shares of its sides."""
 

@@ -67,7 +67,8 @@ def test_a_long_list_has_pages(client: Client, monkeypatch: pytest.MonkeyPatch) 
     first, second = client.page("/?sort=latency&words=-"), client.page("/?sort=latency&words=-&page=2")
     assert (listed(first), listed(second)) == (["a", "b"], ["c"])
     assert 'href="?words=-&amp;sort=latency&amp;page=2">Next' in first
-    assert ('href="?words=-&amp;sort=latency&amp;page=1">Previous' in second, "Next" in second) == (True, False)
+    assert 'href="?words=-&amp;sort=latency&amp;page=1">Previous' in second
+    assert "Next" not in second
     assert [listed(client.page(f"/?sort=latency&page={page}")) for page in ("99", "nonsense")] == [["c"], ["a", "b"]]
 
 
@@ -80,7 +81,8 @@ def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
     assert f'<p class="opening">{lines[0].replace(str(three[0].path), str(copied))}</p>' in copy
     assert all(f'<p class="opening">{with_plain_spaces(keep_options(line))}</p>' in finished for line in lines)
     assert "<small>measured: 1 CPU thread of test, 2 cores</small>" in finished
-    assert ("fast int8" in finished, "Try a photograph" in finished) == (True, True)
+    assert "fast int8" in finished
+    assert "Try a photograph" in finished
     assert f'advisor search <span class="option">--resume</span> {three[1].path}<' in interrupted
     assert "3 of 9 configurations" in interrupted
     assert ("request.yaml cannot be read" in damaged, "<iframe" in damaged) == (True, False)

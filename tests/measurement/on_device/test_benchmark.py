@@ -16,10 +16,9 @@ from advisor.measurement._on_device.benchmark import benchmark_on_device
 from advisor.measurement._on_device.in_runtimes import RuntimeHere, benchmark_in_runtimes
 from advisor.reporting import print_device_benchmark
 from advisor.tflite import micro_arena, read
-from tests.devices.requirements import require_onnx
+from tests.devices.requirements import require_micro, require_onnx
 from tests.documents import problems
 from tests.measurement import small_models
-from tests.requirements import skip_or_fail
 from tests.tables import with_cases
 
 LITERT = RuntimeHere("host:litert", "ai-edge-litert", HostConnection())
@@ -68,8 +67,7 @@ def benchmarked(*models: Path) -> DeviceBenchmark:
 
 @pytest.mark.integration
 def test_a_file_that_runs_has_its_arena_and_one_that_does_not_is_failed(int8_model: Path, tmp_path: Path) -> None:
-    if not micro.available():
-        skip_or_fail("tflite-micro is not installed")
+    require_micro()
     unknown = small_models.saved(tmp_path, small_models.dynamic_int8(small_models.classifier()), "unknown.tflite")
     found = benchmarked(int8_model, unknown)
     (note,) = (note for note in found.notes if "runs it in an arena of" in note)

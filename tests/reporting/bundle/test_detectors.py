@@ -1,13 +1,11 @@
 """The bundles of a detector and a counter: their code finds what MediaPipe finds and what was judged."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,15 +27,12 @@ from advisor.tasks.detection import DETECTION
 from advisor.tflite import Metadata, Suppression
 from tests.builders import evaluation, present
 from tests.detectors import COLOURS, SIDE, detector_file, marker_file, write_cells
-from tests.makers.browsers import new_context, require_runtime
+from tests.makers.browsers import Browser, Page, new_context, require_runtime
 from tests.makers.bundles import checked_otherwise, output_of, ran, replace_artefact
 from tests.run_folders import write_run
 from tests.tables import read_table, with_cases
 
 pytestmark = pytest.mark.integration
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 THRESHOLD = 0.6
 FOUND = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, top, left, bottom, right: (\d+), (\d+), (\d+), (\d+)")

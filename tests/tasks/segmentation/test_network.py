@@ -1,14 +1,12 @@
 """A decoder learns to tell shapes, its file is what MediaPipe reads, and a search does the whole."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,14 +30,11 @@ from advisor.training._on_maps import with_maps
 from advisor.training._on_maps.fit import fit
 from advisor.training._on_maps.kept import keep_maps
 from advisor.training._on_maps.train import join_head
-from tests.makers.browsers import ask_page, require_runtime
+from tests.makers.browsers import Browser, ask_page, require_runtime
 from tests.makers.bundles import output_of, ran
 from tests.makers.once import make_once
 from tests.tasks.segmentation.shapes import CLASSES, folders, save, shapes
 from tests.training.nets import WIDE, halvings
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 VIEW = InputSpec(64, (127.5,) * 3, (127.5,) * 3)
 

@@ -26,7 +26,8 @@ def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[F
 
 
 def test_the_recipes_own_knobs_come_first_and_what_is_no_knob_stays() -> None:
-    assert (_asked(1)[0], _asked(1, base=FINETUNE_ALL)[0]) == (FINETUNE_TOP, FINETUNE_ALL)
+    assert _asked(1)[0] == FINETUNE_TOP
+    assert _asked(1, base=FINETUNE_ALL)[0] == FINETUNE_ALL
     base = replace(FINETUNE_TOP, capture=0.5, seed=7)
     assert {(one.capture, one.seed, one.batch) for one in _asked(5, base=base)} == {(0.5, 7, base.batch)}
 
@@ -60,10 +61,12 @@ def test_few_images_get_more_epochs_of_the_cached_recipe(images: int, epochs: in
 
 def test_less_time_means_fewer_layers_for_more_epochs_and_never_more_seconds() -> None:
     asked = [FINETUNE_CACHED.shorten_to(share) for share in (1.0, 0.9, 0.7, 0.3)]
-    assert (asked[0], [one.trained for one in asked[1:]]) == (FINETUNE_CACHED, [0.5, 0.35, 0.2])
+    assert asked[0] == FINETUNE_CACHED
+    assert [one.trained for one in asked[1:]] == [0.5, 0.35, 0.2]
     assert {one.epochs for one in asked[1:]} == {3 * FINETUNE_CACHED.epochs}
     seconds = [FINETUNE_CACHED.share_of_seconds(one.trained, FINETUNE_CACHED.epochs) for one in asked]
-    assert (seconds[0], seconds) == (1.0, sorted(seconds, reverse=True))
+    assert seconds[0] == 1.0
+    assert seconds == sorted(seconds, reverse=True)
     assert FINETUNE_TOP.shorten_to(0.3) == FINETUNE_TOP
 
 

@@ -18,8 +18,7 @@ def _answers(data: bytes, images: np.ndarray) -> np.ndarray:
 
 def _branching() -> bytes:
     """A net with every other kind of operator: pooling, joined branches, sums, products, padding, a reshape."""
-    build = Builder()
-    image = build.input(SIDE)
+    build, image = Builder.with_image(SIDE)
     first = build.convolution(image, 8, 3, 2)
     pool = schema.Pool2DOptionsT(filterHeight=3, filterWidth=3, strideH=1, strideW=1)
     largest = build.operator(OPERATORS.MAX_POOL_2D, [first], build.shape(first), pool)
@@ -41,8 +40,7 @@ def _branching() -> bytes:
 
 def _shuffled() -> bytes:
     """A net with what files of other frameworks have: padding with a value, shuffled channels, a part, a division."""
-    build = Builder()
-    image = build.input(SIDE)
+    build, image = Builder.with_image(SIDE)
     maps = build.convolution(image, 8, 3, 2)
     margins = build.constant(np.array([[0, 0], [1, 0], [0, 1], [0, 0]], np.int32), schema.TensorType.INT32)
     lowest = build.constant(np.array([-9.0], np.float32))
@@ -88,7 +86,8 @@ def test_it_answers_as_the_runtime_does(make: object) -> None:
 def test_kernels_biases_and_the_head_are_found() -> None:
     graph = Graph.read(classifier(SIDE))
     assert list(graph.kernels.values()) == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "FULLY_CONNECTED"]
-    assert (len(graph.biases), graph.nodes[-2].output) == (4, graph.logits)
+    assert len(graph.biases) == 4
+    assert graph.nodes[-2].output == graph.logits
     assert graph.features == (graph.nodes[-3].output,)
 
 
@@ -110,8 +109,7 @@ def test_weights_written_back_are_those_of_the_file() -> None:
 
 
 def test_an_operator_that_cannot_be_trained_is_named() -> None:
-    build = Builder()
-    image = build.input(SIDE)
+    build, image = Builder.with_image(SIDE)
     floor = build.operator(OPERATORS.FLOOR, [build.convolution(image, 4)], (1, SIDE, SIDE, 4))
     data = build.finish({"image": image}, {"probabilities": build.head(build.mean(floor), 3)})
     must_fail(UnsupportedRecipe, "FLOOR", Graph.read, data)

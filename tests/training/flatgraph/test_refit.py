@@ -19,8 +19,7 @@ KERNEL = np.random.default_rng(0).normal(size=(4, 3, 3, 5)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    build = Builder()
-    image = build.input(SIDE)
+    build, image = Builder.with_image(SIDE)
     last = build.convolution(build.convolution(build.convolution(image, 24, 3, 2), 32, 3), 40)
     return Graph.read(build.finish({"image": image}, {"probabilities": build.head(build.mean(last), 4)}))
 

@@ -50,8 +50,7 @@ def children(starts_processes: None, tmp_path: Path) -> Iterator[ChildPool]:
 
 @pytest.fixture
 def backbone(tmp_path: Path) -> Path:
-    build = small_models.Builder()
-    image = build.input(SIDE)
+    build, image = small_models.Builder.with_image(SIDE)
     (tmp_path / "backbone.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
     return tmp_path / "backbone.tflite"
 
@@ -87,8 +86,7 @@ def test_images_seen_before_are_not_read_again(
     first, _, _ = _extract(folder, backbone, children, tmp_path / "cache", seen)
     fill(folder / "two", 1, first=50)
     other = tmp_path / "other.tflite"  # sees otherwise: what it gives is told from what was kept
-    build = small_models.Builder()
-    image = build.input(SIDE)
+    build, image = small_models.Builder.with_image(SIDE)
     other.write_bytes(build.finish({"image": image}, {"features": build.mean(build.convolution(image, 3))}))
     rows, cold = (_extract(folder, other, children, tmp_path / cache, seen)[0] for cache in ("cache", "other"))
     new = np.array(["050" in photo.path.name for photo in Survey.read(folder).dataset.images])

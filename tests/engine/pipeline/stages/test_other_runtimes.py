@@ -16,16 +16,14 @@ from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._pipeline.stages import other_runtimes
 from advisor.engine._pipeline.stages.other_runtimes import check_in_interpreter, measure_in_runtime
-from advisor.integrations import microcontroller as micro
 from advisor.integrations.browser import ONNXRUNTIME
 from advisor.isolation import ChildPool
 from advisor.store import cache_root, sha256_file
 from tests.builders import must_fail, write_file
-from tests.devices.requirements import require_onnx
+from tests.devices.requirements import require_micro, require_onnx
 from tests.engine.pipeline.walking import materials, walk
 from tests.makers.browsers import chromium, require_runtime
 from tests.measurement import small_models
-from tests.requirements import skip_or_fail
 
 SCOPE = Scope("card", "head", "float32")
 HERE = ("host:onnxruntime", "cpu-x1")
@@ -140,8 +138,7 @@ def test_a_browser_measures_with_an_interval(given: Materials, pool: ChildPool, 
 
 
 def test_an_arena_is_measured_once(pool: ChildPool, tmp_path: Path) -> None:
-    if not micro.available():
-        skip_or_fail("tflite-micro is not installed")
+    require_micro()
     model = small_models.quantized(small_models.classifier(), tmp_path, 32)
     given, stage = materials(tmp_path / "cache"), check_in_interpreter(SCOPE, file(tmp_path, model), "tflite-micro")
     found = walk(stage, given, pool)
@@ -152,8 +149,7 @@ def test_an_arena_is_measured_once(pool: ChildPool, tmp_path: Path) -> None:
 
 
 def test_a_file_that_the_interpreter_crashes_on_fails(tmp_path: Path) -> None:
-    if not micro.available():
-        skip_or_fail("tflite-micro is not installed")
+    require_micro()
     stage = check_in_interpreter(SCOPE, file(tmp_path, small_models.crashing()), "tflite-micro")
     end = must_fail(StageAborted, "", walk, stage, materials(tmp_path / "cache"))
     assert end.status is Status.FAILED

@@ -88,7 +88,8 @@ def test_the_rest_of_a_partly_enqueued_trial_is_chosen_and_one_that_fits_nothing
         study.enqueue_trial({"model": "m4"})
     study.optimize(_objective, catch=(ValueError,))
     assert sorted(trial.params["threads"] for trial in study.trials[:2]) == [1, 2]
-    assert (study.trials[2].state, sum(t.state == TrialState.COMPLETE for t in study.trials)) == (TrialState.FAIL, 12)
+    assert study.trials[2].state == TrialState.FAIL
+    assert sum(t.state == TrialState.COMPLETE for t in study.trials) == 12
 
 
 def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
@@ -99,7 +100,8 @@ def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
         return _objective(trial)[0], rate
 
     study.optimize(objective)
-    assert (len({t.params["rate"] for t in study.trials}), len(set(_params(study)))) == (12, 12)
+    assert len({t.params["rate"] for t in study.trials}) == 12
+    assert len(set(_params(study))) == 12
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,8 @@ def test_whatever_happens_no_candidate_is_asked_for_twice(steps: list[str], data
         elif running and step in ("complete", "fail", "prune"):
             _finish(study, running.pop(0), step)
     asked = [tuple(t.params.values()) for t in study.trials if t.params]
-    assert (len(set(asked)), sampler.remaining(study)) == (len(asked), 12 - len(asked))
+    assert len(set(asked)) == len(asked)
+    assert sampler.remaining(study) == 12 - len(asked)
 
 
 def _finish(study: Study, trial: Trial, how: str) -> None:
