@@ -64,6 +64,8 @@ UNLIKE = 10.0
 
 _FAR_APART = 1000.0  # From this ratio of the ends on, its exact value tells a reader nothing
 
+_NAMED_OPERATORS = 4  # At most; the others are counted
+
 _MEASURED = 2  # With this many measured networks, a target is compared with itself
 
 
@@ -152,8 +154,9 @@ class Predictor:
                     profile, knowledge.measured[model], contradicting, level
                 )
             else:
-                by_kernels = self._predict_by_kernels(knowledge, models[place], level)
-                prediction = by_kernels or self._predict_model(knowledge, estimates, place, level)
+                prediction = self._predict_by_kernels(
+                    knowledge, models[place], level
+                ) or self._predict_model(knowledge, estimates, place, models[place], level)
             predictions.append(prediction)
         return tuple(predictions)
 
@@ -314,6 +317,7 @@ class Predictor:
         knowledge: _Knowledge,
         estimates: Estimate,
         index: int,
+        model: ModelFeatures,
         level: float,
     ) -> Prediction:
         posterior = knowledge.posterior
@@ -324,7 +328,11 @@ class Predictor:
         mean = float(estimates.mean[index])
         below = float(estimates.deviation[index])
         above = float(estimates.above[index])
+        if model.unmeasured:
+            above = self._reach_further(regime, above)
         unlike = self._explain_unlike(knowledge, regime, below, above)
+        if model.unmeasured and not unlike.startswith(WIDE):
+            unlike = self._explain_operators(posterior, model)
         like = posterior.base.table.columns[int(np.argmax(posterior.shares))]
         source = f"{count or 'no'} models measured on it, most like {like.device}:{like.target}"
         if knowledge.contradicting:
@@ -379,13 +387,41 @@ class Predictor:
             if placed:
                 factor = f"{width:.0f}" if width < _FAR_APART else f"more than {_FAR_APART:,.0f}"
                 reason = f"the ends of its 80 % interval are a factor of {factor} apart"
-        return f"{reason}: {self._advise_measurement(column)}"
+        measured = tuple(knowledge.posterior.seen.tolist())
+        return f"{reason}: {self._advise_measurement(column, measured)}"
+
+    def _reach_further(self, regime: str, above: float) -> float:
+        """Return the deviation towards longer latencies if no measurement has the operators.
+
+        Such an operator may take most of the time, whatever was measured on the target. So the
+        upper end of the 80 % interval is at least :data:`UNLIKE` times the estimate.
+        """
+        _, high = self._calibration.bounds(regime, 0.8)
+        return float(np.hypot(above, np.log(UNLIKE) / high))
+
+    def _explain_operators(self, posterior: LatencyPosterior, model: ModelFeatures) -> str:
+        """Return that nobody measured some operators of a network, and what to measure."""
+        names = ", ".join(model.unmeasured[:_NAMED_OPERATORS])
+        more = len(model.unmeasured) - _NAMED_OPERATORS
+        if more > 0:
+            names += f" and {more} more"
+        advice = self._advise_measurement(posterior.column, tuple(posterior.seen.tolist()))
+        return (
+            f"no measured network has its operators {names}, which may take most of its time:"
+            f" {advice}, and this network"
+        )
 
     @lru_cache(maxsize=64)  # noqa: B019 - a predictor lives as long as its process
-    def _advise_measurement(self, column: Column) -> str:
-        """Return what to measure on a target: the catalogue's networks that tell most about it."""
+    def _advise_measurement(self, column: Column, measured: tuple[int, ...]) -> str:
+        """Return what to measure on a target: the catalogue's networks that tell most about it.
+
+        ``measured`` are the indices of those that were.
+        """
         models = self._base.table.models
-        ours = [index for index, name in enumerate(models) if name in model_operators()]
+        ours = []
+        for index, name in enumerate(models):
+            if name in model_operators() and index not in measured:
+                ours.append(index)
         # A microcontroller has no memory for most networks of the catalogue.
         if column.kind == "mcu":
             ours = self._select_small(ours)
@@ -393,7 +429,7 @@ class Predictor:
         how = f"and write their latencies into the CSV of its profile: {', '.join(REQUIRED)}"
         can_calibrate = column.kind == "cpu" and runtime_family(column.runtime) == "litert"
         if can_calibrate:
-            how = f"advisor devices calibrate {column.device} --adb, or --ssh USER@HOST"
+            how = f"advisor devices calibrate {column.device} --adb usb, or --ssh USER@ADDRESS"
         return f"measure two networks on it, such as {' and '.join(names)} ({how})"
 
     def _select_small(self, models: Sequence[int]) -> list[int]:

@@ -22,7 +22,7 @@ from advisor.devices._latency.calibration import (
     regime_of,
 )
 from advisor.devices._latency.contrasts import COUNTS, Contrasts
-from advisor.devices._latency.features import traits_of_operators
+from advisor.devices._latency.features import list_unmeasured, traits_of_operators
 from advisor.devices._latency.model import (
     choose_decisive,
     choose_models,
@@ -205,16 +205,10 @@ def test_a_regime_of_one_machine_borrows_the_errors_of_others() -> None:
     assert 0.5 < high < 1.5
 
 
-def test_the_reference_is_the_worst_of_what_is_missing() -> None:
+@with_cases
+def test_the_reference_is_the_worst_of_what_is_missing(changes: dict[str, str], missing: str) -> None:
     known = Column("d1", "x", "float32", "tflite", "2.17.0", "cpu", "s1", core="Cortex-A72")
-    cases = {
-        "same": replace(known, version="2.17.1", runtime="ai-edge-litert"),
-        "version": replace(known, version="2.19.0"),
-        "runtime": replace(known, runtime="ncnn", version="2.19.0"),
-        "core": replace(known, runtime="ncnn", core="Cortex-A53"),
-    }
-    assert {name: find_likeness(column, [known]) for name, column in cases.items()} == {name: name for name in cases}
-    assert find_likeness(replace(known, version="", core=""), [known]) == "same"
+    assert find_likeness(replace(known, **changes), [known]) == missing  # type: ignore[arg-type]
 
 
 def test_another_build_is_another_runtime_and_an_unstated_one_may_be_any() -> None:
@@ -346,6 +340,7 @@ def test_traits_follow_from_the_operators() -> None:
     assert mobile.attention == mobile.branches == 0
     assert traits_of_operators({"CONV_2D": 4, "BATCH_MATMUL": 24}).attention == 1
     assert traits_of_operators({}).values == (0, 0, 0, 0, 0, 0)
+    assert list_unmeasured(["CONV_2D", "ATAN2", "QUANTIZE", "CUSTOM:Nobody"]) == ("ATAN2", "CUSTOM:Nobody")
 
 
 @pytest.mark.parametrize("field", ["macs", "params", "input_size", "layers"])

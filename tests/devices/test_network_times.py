@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.catalog import Catalogue
 from advisor.core import UsageError
@@ -175,20 +175,13 @@ def test_the_density_is_students() -> None:
     assert student_density(np.array([1.0]), 0.0, 2)[0] == pytest.approx(-np.log(2 * np.pi) - 3 * np.log(1.25))
 
 
-def test_blocks_that_keep_rising_are_throttling() -> None:
-    assert describe_throttling([10, 10.5, 11, 12, 13, 14, 15, 15]).startswith("throttled: the last runs took 1.4")
+@with_cases
+def test_blocks_that_keep_rising_are_throttling(blocks: list[float], said: str) -> None:
+    assert describe_throttling(blocks)[: len(said) or None] == said
 
 
-@example([])
-@example([5])
-@example([1, 2, 3])
-@example([10, 10.1, 9.9, 10, 10.05, 10])
-@example([10, 30, 9, 31, 10, 12])
-@example([10, 10, 10, 9, 8, 7, 25, 24, 23])  # one step, and it falls before and after it
-@example([15, 14, 13, 12, 11, 10])
-@example([10, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6, 10.7, 99])  # one slow block
 @given(st.lists(st.floats(1, 1.05), min_size=4, max_size=30))
-def test_noise_too_few_blocks_and_a_device_that_speeds_up_are_not(blocks: list[float]) -> None:
+def test_noise_is_no_throttling(blocks: list[float]) -> None:
     assert describe_throttling(blocks) == ""
 
 
@@ -202,8 +195,7 @@ def series(clock: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("clock", "expected"), [("rising", "throttled"), ("flat", "")])
 def test_the_agents_blocks_are_judged_by_cpu_time(clock: str, expected: str) -> None:
     (timing,) = timings_of_agent({"series": [series(clock)], "load": {}}, [Path("a.tflite")], ["a"])
-    assert timing.throttled.startswith(expected)
-    assert bool(timing.throttled) is bool(expected)
+    assert timing.throttled[:9] == expected
 
 
 @pytest.mark.parametrize(("waited", "expected"), [(0, "throttled"), (None, "throttled"), (600, "")])

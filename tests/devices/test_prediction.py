@@ -209,13 +209,10 @@ def test_the_nearest_name_is_in_the_error(profiles: Profiles, wrong: str, meant:
     must_fail(UsageError, f"did you mean '{meant}'", profiles.select, wrong)
 
 
-def test_a_missing_package_is_refused_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_refused_with_its_install_and_a_device_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "find_version", lambda package: "" if package == "tf2onnx" else "1.0")
     refused = must_fail(UsageError, "host:onnxruntime needs tf2onnx", require_runtime, show(ONNX))
     assert install_extra("onnx") in refused.hint
-
-
-def test_another_device_needs_no_runtime() -> None:
     assert require_runtime(show("raspberry-pi-4")) is None
     assert runtime_of("raspberry-pi-4:tflite-cpu-x4") is None
     assert runtime_of(f"{ONNX}:cpu-x1") is local_runtimes()[ONNX]

@@ -147,7 +147,9 @@ def test_a_vendors_name_of_a_core_means_its_design(tmp_path: Path) -> None:
 
 def test_missing_cores_and_rows_of_another_build_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = ROWS.replace("latency_ms", "latency_ms,runtime_version").replace("80.5", "80.5,1.15.0+ruy")
-    read_checked_profile(write(tmp_path, PROFILE.replace("threads: 4", "threads: 8"), rows))
+    text = PROFILE.replace("threads: 4", "threads: 8").replace("Maker M1", "MediaTek Helio P60")
+    read_checked_profile(write(tmp_path, text, rows))
+    assert "the SoC MediaTek Helio P60 also has 4 x Cortex-A73, and 'cores' does not list them" in caplog.text
     assert "has 8 threads, but 'cores' lists 4: is a kind of core missing?" in caplog.text
     assert "1 of the measurements on tflite-cpu-x4 are of 1.15.0+ruy, and the target is" in caplog.text
 
@@ -195,6 +197,8 @@ def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
     assert said.startswith("orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predict")
     assert said.endswith("measure it: advisor devices calibrate orange-pi-5 --ssh USER@ADDRESS")
     assert not listing.remark_unmeasured(profiles["raspberry-pi-4"], profiles["raspberry-pi-4"].target())
+    said = listing.remark_unmeasured(profiles["pixel-2"], profiles["pixel-2"].target())
+    assert said.startswith("pixel-2: only float32 was measured on tflite-cpu-x4; latencies in int8 are predicted")
 
 
 @with_cases

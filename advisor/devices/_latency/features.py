@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +49,75 @@ CONVERTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 They depend on the compression, so they do not count as layers.
 """
 
+_NETWORK_OPERATORS = frozenset(
+    [
+        "ABS",
+        "ADD",
+        "AVERAGE_POOL_2D",
+        "BATCH_MATMUL",
+        "CONCATENATION",
+        "CONV_2D",
+        "COS",
+        "DEPTHWISE_CONV_2D",
+        "DIV",
+        "EXP",
+        "FLOOR_DIV",
+        "FULLY_CONNECTED",
+        "GELU",
+        "HARD_SWISH",
+        "LOGISTIC",
+        "MAXIMUM",
+        "MAX_POOL_2D",
+        "MEAN",
+        "MUL",
+        "POW",
+        "REDUCE_MAX",
+        "RELU",
+        "RELU6",
+        "RESIZE_BILINEAR",
+        "RESIZE_NEAREST_NEIGHBOR",
+        "RSQRT",
+        "SIN",
+        "SOFTMAX",
+        "SQRT",
+        "SQUARED_DIFFERENCE",
+        "SUB",
+        "SUM",
+        "TANH",
+    ]
+)
+"""Operators of the catalogue's networks. Nearly all are in networks with measurements, and the
+others, such as those that resize, do little.
+"""
+
+_CHEAP_OPERATORS = frozenset(
+    [
+        "ARG_MAX",
+        "CAST",
+        "CUSTOM:TFLite_Detection_PostProcess",
+        "EXPAND_DIMS",
+        "GATHER",
+        "GREATER",
+        "IF",
+        "L2_NORMALIZATION",
+        "PACK",
+        "PAD",
+        "PADV2",
+        "RESHAPE",
+        "SHAPE",
+        "SLICE",
+        "SPLIT",
+        "SPLIT_V",
+        "SQUEEZE",
+        "STRIDED_SLICE",
+        "TILE",
+        "TOPK_V2",
+        "TRANSPOSE",
+        "UNPACK",
+    ]
+)
+"""Operators that only move values, or that stand behind the last layer of a network."""
+
 SAME_NETWORK = 0.15
 """Largest difference (natural logarithm) between the MACs of a file and of the model of the same
 name. Another head changes them by a few percent, another input size by much more.
@@ -70,6 +139,8 @@ class ModelFeatures:
     traits: Traits = field(default_factory=Traits)  # shape of the architecture
     # different operators of its file, each with its number; empty if they are not known
     operators: Works = field(default=(), repr=False)
+    # names of the operators of its file that no measured network has
+    unmeasured: tuple[str, ...] = ()
 
     @property
     def vector(self) -> tuple[float, ...]:
@@ -112,6 +183,9 @@ class ModelFeatures:
         has_other_layers = (
             listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
         )
+        unmeasured: tuple[str, ...] = ()
+        if listed is None or has_other_layers:
+            unmeasured = list_unmeasured(file.operators)
         return cls(
             name=f"{name} with other layers" if has_other_layers else name,
             family=architecture.family if architecture else family,
@@ -120,7 +194,13 @@ class ModelFeatures:
             input_size=file.input_size,
             layers=float(file.layers),
             traits=file.traits,
+            unmeasured=unmeasured,
         )
+
+
+def list_unmeasured(operators: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of operators whose time no measured network tells, sorted."""
+    return tuple(sorted(set(operators) - _NETWORK_OPERATORS - _CHEAP_OPERATORS - CONVERTS))
 
 
 def traits_of_operators(counts: Mapping[str, int]) -> Traits:

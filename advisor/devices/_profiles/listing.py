@@ -99,17 +99,15 @@ def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
 
 
 def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
-    """Return that latencies of a CPU target are predicted, because none was measured; else empty.
+    """Return that latencies of a CPU target are predicted, because none was measured, or none in
+    one of its forms; else empty.
 
     Phones that no profile describes say so themselves.
     """
-    if (
-        profile.name == HOST
-        or profile.predicted_from
-        or target.accelerator != "cpu"
-        or count_measured(profile, target)
-    ):
+    if profile.name == HOST or profile.predicted_from or target.accelerator != "cpu":
         return ""
+    if count_measured(profile, target):
+        return _remark_forms(profile, target)
     names = set[str]()
     for other in profile.targets:
         if count_measured(profile, other):
@@ -122,6 +120,22 @@ def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
         f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted"
         f" {basis}, and another build or number of threads may take twice or half as long;"
         f" {'; '.join((how_to_measure(profile), *_remark_kind(profile)))}"
+    )
+
+
+def _remark_forms(profile: DeviceProfile, target: DeviceTarget) -> str:
+    """Return which forms of a measured target were not measured; empty if all were."""
+    measured = set[str]()
+    for row in profile.measurements_on(target):
+        if row.usable:
+            measured.add(row.precision)
+    others = [form for form in target.precisions if form not in measured]
+    if not others:
+        return ""
+    return (
+        f"{profile.name}: only {' and '.join(sorted(measured))} was measured on {target.name};"
+        f" latencies in {' and '.join(others)} are predicted without a measurement, so their"
+        f" intervals are wide; {how_to_measure(profile)}"
     )
 
 

@@ -16,6 +16,7 @@ from advisor.devices._profiles.measurements import (
     FORMS,
 )
 from advisor.devices._profiles.reading import load_shipped
+from advisor.devices._profiles.socs import find_soc
 from advisor.devices._profiles.values import (
     TFLITE_RUNTIMES,
     Cluster,
@@ -66,11 +67,7 @@ def find_contradictions(
 
     ``macs`` are the multiply-accumulates by model, None where they are not known.
     """
-    with_cores = (shipped for shipped in load_shipped().values() if shipped.cores)
-    same = []
-    for shipped in with_cores:
-        if _plain_text(shipped.soc) == _plain_text(profile.soc):
-            same.append(shipped)
+    same = _list_same_soc(profile)
     for cluster in profile.cores:
         # A SoC has at least as many cores of a name as the profile states.
         stated = _count_cores(profile, cluster)
@@ -86,6 +83,15 @@ def find_contradictions(
             )
     for target in profile.targets:
         yield from _wrong_unit(profile, target, macs)
+
+
+def _list_same_soc(profile: DeviceProfile) -> list[DeviceProfile]:
+    """Return the shipped profiles of a profile's SoC that state their cores."""
+    same = []
+    for shipped in load_shipped().values():
+        if shipped.cores and _plain_text(shipped.soc) == _plain_text(profile.soc):
+            same.append(shipped)
+    return same
 
 
 def _count_cores(profile: DeviceProfile, cluster: Cluster) -> int:
@@ -163,6 +169,7 @@ def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
 
 def warn_of_doubts(profile: DeviceProfile) -> None:
     """Warn of what a profile may have meant otherwise; each warning comes once in a process."""
+    _warn_of_missing_cores(profile)
     for target in profile.targets:
         _warn_of_swap(profile, target)
         _warn_of_cores(profile, target)
@@ -198,6 +205,32 @@ def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
             own_ratio,
             least,
             most,
+        )
+
+
+def _warn_of_missing_cores(profile: DeviceProfile) -> None:
+    """Warn of kinds of cores that the profile's SoC has, and the profile does not list."""
+    soc = find_soc(profile.soc)
+    same = _list_same_soc(profile)
+    known_cores: tuple[Cluster, ...] = ()
+    if soc is not None:
+        known_cores = soc.cores
+    elif same:
+        known_cores = same[0].cores
+    names = set[str]()
+    for cluster in profile.cores:
+        names |= _list_names(cluster)
+    missing = []
+    for cluster in known_cores:
+        if not _list_names(cluster) & names:
+            missing.append(f"{cluster.count} x {cluster.core}")
+    if profile.cores and missing:
+        _warn_once(
+            "%s: the SoC %s also has %s, and 'cores' does not list them: predictions know only"
+            " the cores in that list",
+            profile.origin or profile.name,
+            profile.soc,
+            " and ".join(missing),
         )
 
 

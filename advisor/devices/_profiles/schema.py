@@ -88,12 +88,27 @@ def _require_core(value: object) -> object:
     return value
 
 
+def _require_clock(value: object) -> object:
+    """Refuse what is no clock in MHz: people write GHz, and mistype digits."""
+    if not isinstance(value, int) or not _LOWEST_MHZ <= value <= _HIGHEST_MHZ:
+        raise ValueError(
+            f"not a clock in MHz from {_LOWEST_MHZ} to {_HIGHEST_MHZ}: write 2400 for 2.4 GHz, or"
+            " leave the key out"
+        )
+    return value
+
+
+Clock = Annotated[
+    int, Field(ge=_LOWEST_MHZ, le=_HIGHEST_MHZ), BeforeValidator(_require_clock, int)
+]
+
+
 class ClusterSchema(_Strict):
     """A group of equal cores."""
 
     core: Annotated[Text, BeforeValidator(_require_core)]
     count: Annotated[int, Field(ge=1, le=1024)]
-    max_mhz: Annotated[int, Field(ge=_LOWEST_MHZ, le=_HIGHEST_MHZ)] | None = None
+    max_mhz: Clock | None = None
 
 
 class LimitsSchema(_Strict):

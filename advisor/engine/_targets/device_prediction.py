@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
@@ -17,6 +18,7 @@ from advisor.core import (
     CONFIDENCE,
     Configuration,
     Evaluation,
+    FileFeatures,
     LatencyDistribution,
     Limits,
     Quantity,
@@ -78,6 +80,7 @@ class DevicePredictor:
     def __init__(self, predictor: Predictor | None = None) -> None:
         self._fitted = predictor
         self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
+        self._files: dict[Path, FileFeatures] = {}
 
     @cached_property
     def _model(self) -> _LatencyModel:
@@ -116,10 +119,7 @@ class DevicePredictor:
         reason = form_rejection(form, device)
         if reason:
             return reason
-        model = self._find_features(
-            card.name, card.family, card.macs, card.params, card.input_size
-        )
-        return self._predict_latency(device, form, model)
+        return self._predict_latency(device, form, self._describe_card(card))
 
     def _predict_evaluation(
         self,
@@ -187,6 +187,24 @@ class DevicePredictor:
             configuration.card, evaluation.family, card.macs, card.params, card.input_size
         )
         return form_of(configuration.compression).name, card_features
+
+    def _describe_card(self, card: Card) -> ModelFeatures | None:
+        """Return the features of a card: a user's own file says more than its MACs."""
+        from advisor.devices import ModelFeatures
+
+        path = Path(card.weights[0].file.path) if card.own_file else None
+        if path is not None and path.is_file():
+            file = self._read_features(path)
+            return ModelFeatures.of_file(file, card.name, card.family, self._model.table)
+        return self._find_features(card.name, card.family, card.macs, card.params, card.input_size)
+
+    def _read_features(self, path: Path) -> FileFeatures:
+        """Return the features of a user's own file, which is read once."""
+        from advisor.devices import read_features
+
+        if path not in self._files:
+            self._files[path] = read_features(path)
+        return self._files[path]
 
     def _find_features(
         self,

@@ -275,14 +275,14 @@ def _predict_file(
     (prediction,) = predictor.predict(
         profile, target, file_features.form, [features], PREDICTION_LEVEL
     )
-    outside = ""
-    if prediction.outside:
-        outside = "larger or smaller than the measured models: the interval is wider"
+    remark = prediction.unlike
+    if prediction.outside and not remark:
+        remark = "larger or smaller than the measured models: the interval is wider"
     return replace(
         make_row(file, target.threads),
         latency=prediction.latency,
         form=file_features.form,
-        reason=outside,
+        reason=remark,
     )
 
 

@@ -5,14 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.core import Traits
 from advisor.devices import (
     CALIBRATED,
     Cluster,
     DeviceProfile,
     DeviceTarget,
     Measurement,
-    ModelFeatures,
     Prediction,
     Predictor,
     Profiles,
@@ -134,11 +132,15 @@ def test_int8_anchors_say_nothing_of_float32(predictor: Predictor, features: Fea
     assert width(floats) > width(integers)
 
 
-def test_a_network_of_operators_that_no_row_has_gets_an_interval_over_a_factor_of_four(predictor: Predictor) -> None:
-    stranger = ModelFeatures("x", "x", 9e10, 9e8, 1024, 5000, Traits(1, 1, 1, 1, 1, 1))
-    device = board()
+@pytest.mark.parametrize("measured", [0, 3])
+def test_a_network_of_operators_that_no_row_has_gets_an_interval_over_a_factor_of_four(
+    predictor: Predictor, features: FeatureTable, profiles: Profiles, measured: int
+) -> None:
+    stranger = replace(features.models[SEEN[1]], name="x", unmeasured=("ATAN2", "CUMSUM"))
+    device = board(*as_measured(profiles, "float32")[:measured])
     (found,) = predictor.predict(device, device.target(), "float32", [stranger])
-    assert width(found) > 4
+    assert interval(found.latency)[2] > 4 * found.latency.value
+    assert "no measured network has its operators ATAN2, CUMSUM" in found.unlike
     assert "measure two networks on it" in found.unlike
 
 

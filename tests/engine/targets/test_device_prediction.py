@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
-from advisor.catalog import Catalogue
+from advisor.catalog import Catalogue, MemberFile, WeightSource
 from advisor.core import AmbiguousInput, Limits, Provenance, Quantity
 from advisor.devices import ConnectionSettings
 from advisor.engine import DevicePredictor, resolve
@@ -17,7 +19,8 @@ from advisor.engine._targets.device_prediction import CardPredictor, LatencyEsti
 from advisor.engine._targets.processor_comparison import describe_units
 from advisor.engine._targets.processors import choose_processors
 from advisor.engine._targets.target_devices import select_targets
-from tests.builders import configuration, must_fail, present
+from tests.builders import configuration, must_fail, present, write_file
+from tests.measurement.small_models import scaling
 from tests.tables import with_cases
 
 SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"
@@ -75,6 +78,14 @@ def test_a_device_like_no_other_meets_no_budget_unless_it_is_connected() -> None
     (device,) = found.targets.devices
     connected = replace(device, profile=replace(device.profile, connection=ConnectionSettings("ssh", "device")))
     assert reason(replace(found, targets=replace(found.targets, devices=(connected,))), SMALL, "int8") == ""
+
+
+def test_a_users_own_file_is_predicted_by_its_operators(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "own.tflite", scaling(32, 4, (schema.BuiltinOperator.ATAN2, 1.0)))
+    weights = (WeightSource("file", "tflite", "whole", MemberFile(str(path))),)
+    card = replace(Catalogue.load()[SMALL], architecture="tflite_file", name="own", weights=weights)
+    found = replace(outlook(device="raspberry-pi-4"), cards={"own": card})
+    assert "no measured network has its operators ATAN2, which may take" in reason(found, "own")
 
 
 @pytest.mark.parametrize("recipe", ["float32", "float16", "weight_int8", "dynamic_int8"])
