@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.datasets import Kind
 from advisor.engine import DataCheck, LabelChecker
-from advisor.engine._data_check import check_data
+from advisor.engine._data_check import check_images
 from advisor.training import LANDMARKS
 from benchmarks.planting import Planted, plant
 from benchmarks.tables import Row, keep
@@ -76,8 +76,8 @@ def _score(right: int, found: int, planted: int) -> Score:
 
 def _rows(folder: Path, seed: int) -> list[Row]:
     planted = plant(TRASHNET, folder / str(seed), seed)
-    checked = check_data(planted.root, LabelChecker())
-    large = check_data(planted.root, LabelChecker(landmarks=FEW_LANDMARKS))
+    checked = check_images(planted.root, LabelChecker())
+    large = check_images(planted.root, LabelChecker(landmarks=FEW_LANDMARKS))
     scores = {
         "swapped labels": labels_score(planted, checked),
         f"swapped labels, {FEW_LANDMARKS} landmarks": labels_score(planted, large),
