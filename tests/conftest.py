@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
             "free some, or set TMPDIR to another folder"
         )
     # The controller of several workers runs no test, and the modules of fixtures take it a second.
-    if getattr(config.option, "dist", "no") == "no":
+    if config.option.collectonly or getattr(config.option, "dist", "no") == "no":
         for name in MAKERS:
             config.pluginmanager.import_plugin(name)
     install_lean_imports()
