@@ -18,7 +18,7 @@ from advisor.catalog._user_models.formats import Format, format_of
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.core import UsageError
 from advisor.store import cache_root
-from advisor.tflite import count_transposes, read
+from advisor.tflite import read
 from benchmarks import model_import_networks
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -88,6 +88,6 @@ def _raw_transposes(file: Path, form: Format) -> object:
     if form.packages:
         sys.path.append(form.packages.import_path().split(os.pathsep)[0])
     try:
-        return count_transposes(read(form.convert(file, None)))
+        return read(form.convert(file, None)).transposes
     except Exception:  # the import itself says why
         return ""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from advisor.tflite._heads import read_head, with_head
     from advisor.tflite._input_scale import scale_of_input
     from advisor.tflite._layout import (
-        count_transposes,
         with_channels_last,
         without_transposes,
     )
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
         count,
         count_graph_works,
         form_of,
-        share_of_transposes,
     )
     from advisor.tflite._metadata import (
         Metadata,
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     )
     from advisor.tflite._model import (
         LITERT_CUSTOM,
-        custom_operators,
         open_model,
         read,
         text_of,
@@ -136,8 +133,6 @@ __all__ = [
     "attach_head",
     "count",
     "count_graph_works",
-    "count_transposes",
-    "custom_operators",
     "cut_postprocess",
     "dequantize",
     "fold_normalization",
@@ -156,7 +151,6 @@ __all__ = [
     "read_head",
     "scale_of_input",
     "select_output",
-    "share_of_transposes",
     "simplify_file",
     "slices_of",
     "split_postprocess",

@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite._model import Model, read, text_of
+from advisor.tflite._model import read, text_of
 from advisor.tflite._rewrite import (
     unpack,
 )
 from advisor.tflite._tables import Tables
+from advisor.tflite._values import TRANSPOSE
 
-TRANSPOSE = "TRANSPOSE"
 TO_NCHW = (0, 3, 1, 2)
 TO_NHWC = (0, 2, 3, 1)
 """The order of the old dimensions in the new ones."""
@@ -53,11 +53,6 @@ _PARAMETERS: Mapping[str, frozenset[int]] = MappingProxyType(
 )
 
 
-def count_transposes(model: Model) -> int:
-    """Return how many transposes a file has."""
-    return sum(operator.name == TRANSPOSE for operator in model.operators)
-
-
 def without_transposes(data: bytes, name: str = "the model") -> bytes:
     """Return a file with fewer transposes and with its image input in NHWC.
 
@@ -71,7 +66,7 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
     model.prune_tensors(graph)
     edited = model.pack()
     # A graph with little to gain may end with more transposes than before.
-    gains = count_transposes(read(edited, name)) < count_transposes(read(data, name))
+    gains = read(edited, name).transposes < read(data, name).transposes
     return edited if gains else data
 
 

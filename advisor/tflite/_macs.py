@@ -193,21 +193,6 @@ def count_works(works: Iterable[Work]) -> Works:
     return tuple(sorted(Counter(works).items()))
 
 
-def share_of_transposes(model: Model) -> float:
-    """Return the share of transposes, 0 to 1, in the values that operators read and write."""
-    moved = 0
-    moved_by_transposes = 0
-    for operator in model.operators:
-        values = 0
-        for index in (*operator.inputs, *operator.outputs):
-            if index >= 0:
-                values += model.tensors[index].elements
-        moved += values
-        if operator.name == "TRANSPOSE":
-            moved_by_transposes += values
-    return moved_by_transposes / max(moved, 1)
-
-
 def count_graph_works(model: Model) -> Works:
     """Return each different operator of the main graph that takes time, with its number.
 

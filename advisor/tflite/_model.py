@@ -8,7 +8,7 @@ code elsewhere may parse a file without this check.
 
 import re
 import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -112,16 +112,6 @@ def _read_file(path: Path) -> bytes:
         raise UsageError(
             f"cannot read {path}: {reason}", "Check the path of the .tflite file."
         ) from None
-
-
-def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
-    """Return the operators that no builtin kernel runs, without the ``known`` ones, sorted."""
-    names = set[str]()
-    for graph in model.subgraphs:
-        for operator in graph.operators:
-            if operator.name.startswith(("CUSTOM", "DELEGATE")):
-                names.add(operator.name)
-    return sorted(names.difference(known))
 
 
 def _parse_model(data: bytes) -> tuple[Tables, Model]:

@@ -8,7 +8,7 @@ TensorFlow Lite, because profiles of devices and rules of accelerators name them
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+TRANSPOSE = "TRANSPOSE"
 
 BITS = MappingProxyType(
     {
@@ -220,6 +222,35 @@ class Model:
     def outputs(self) -> tuple[Tensor, ...]:
         """The main graph's outputs."""
         return tuple(self.tensors[index] for index in self.subgraphs[0].outputs)
+
+    @property
+    def transposes(self) -> int:
+        """How many transposes the main graph has."""
+        return sum(operator.name == TRANSPOSE for operator in self.operators)
+
+    @property
+    def transposed_share(self) -> float:
+        """The share of transposes, 0 to 1, in the values that operators read and write."""
+        moved = 0
+        moved_by_transposes = 0
+        for operator in self.operators:
+            values = 0
+            for index in (*operator.inputs, *operator.outputs):
+                if index >= 0:
+                    values += self.tensors[index].elements
+            moved += values
+            if operator.name == TRANSPOSE:
+                moved_by_transposes += values
+        return moved_by_transposes / max(moved, 1)
+
+    def list_custom_operators(self, known: Collection[str] = ()) -> list[str]:
+        """Return the operators that no builtin kernel runs, without the ``known`` ones, sorted."""
+        names = set[str]()
+        for graph in self.subgraphs:
+            for operator in graph.operators:
+                if operator.name.startswith(("CUSTOM", "DELEGATE")):
+                    names.add(operator.name)
+        return sorted(names.difference(known))
 
 
 def slices_of(

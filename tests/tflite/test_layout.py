@@ -18,7 +18,6 @@ from advisor.tflite import (
     Work,
     activation_arena_bytes,
     attach_head,
-    count_transposes,
     last_width,
     read,
     with_channels_last,
@@ -114,7 +113,7 @@ def outputs(data: bytes) -> Mapping[str, npt.NDArray[np.float32]]:
 def test_what_was_computed_in_nchw_is_computed_in_nhwc(middle: Middle) -> None:
     data = in_nchw(middle)
     edited = without_transposes(data)
-    assert (count_transposes(read(data)) > 0, count_transposes(read(edited))) == (True, 0)
+    assert (read(data).transposes > 0, read(edited).transposes) == (True, 0)
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
     new = [tensor.name for tensor in read(edited).tensors if tensor.name.startswith("nhwc/")]
     assert len(new) == len(set(new)) > 0
@@ -145,7 +144,7 @@ def test_an_operator_that_needs_nchw_keeps_its_transpose() -> None:
     assert without_transposes(data) == data
     flat = in_nchw(flattened)
     assert outputs(without_transposes(flat))["result"] == pytest.approx(outputs(flat)["result"])
-    assert [count_transposes(read(file)) for file in (data, without_transposes(flat))] == [2, 1]
+    assert [read(file).transposes for file in (data, without_transposes(flat))] == [2, 1]
 
 
 def test_a_file_without_transposes_stays_byte_for_byte() -> None:
@@ -311,7 +310,7 @@ def test_a_file_that_takes_nchw_takes_nhwc_after_it(kind: type[np.generic], turn
     given = graph.finish({"image": image}, {"bent": bent})
     found = with_channels_last(given)
     assert [tensor.shape for tensor in read(found).inputs] == [(1, 4, 4, 3)]
-    assert count_transposes(read(found)) == (0 if turned else 1)
+    assert read(found).transposes == (0 if turned else 1)
     values = np.arange(-9, 39).reshape(1, 3, 4, 4).astype(kind)
     expected = run(given, {"image": values})["bent"]
     np.testing.assert_array_equal(run(found, {"image": values.transpose(TO_NHWC)})["bent"], expected)

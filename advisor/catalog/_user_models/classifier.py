@@ -21,7 +21,6 @@ from advisor.tflite import (
     Operator,
     Tables,
     Tensor,
-    custom_operators,
     dequantize,
     quantize,
     read,
@@ -105,7 +104,7 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
         )
     if inputs != 1:
         raise UsageError(f"{name}: it has {inputs} inputs, an image model has one", _PLAIN)
-    custom = custom_operators(model, LITERT_CUSTOM)
+    custom = model.list_custom_operators(LITERT_CUSTOM)
     if custom:
         raise UsageError(
             f"{name}: it has operators that a plain runtime lacks: {', '.join(custom[:3])}", _PLAIN

@@ -14,7 +14,7 @@ from advisor.catalog._cards import Conversion
 from advisor.catalog._user_models import classifier
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError
-from advisor.tflite import count_transposes, read, share_of_transposes
+from advisor.tflite import read
 
 IMAGES = 32
 MAX_DIFFERENCE = 1e-3
@@ -102,8 +102,8 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
         images=len(images),
         difference=difference,
         agreement=agreement,
-        transposes=count_transposes(model),
-        transposed=share_of_transposes(model),
+        transposes=model.transposes,
+        transposed=model.transposed_share,
     )
 
 

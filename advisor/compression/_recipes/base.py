@@ -16,7 +16,7 @@ from typing import Any
 from advisor.compression._quantization.grid import Grids
 from advisor.compression._quantization.observe import Inputs, Observer
 from advisor.core import UnsupportedRecipe
-from advisor.tflite import LITERT_CUSTOM, Model, Tables, custom_operators, open_model, text_of
+from advisor.tflite import LITERT_CUSTOM, Model, Tables, open_model, text_of
 from advisor.training import TrainingImages
 
 FLOAT_FILE = "start from the float file that it was made from"
@@ -51,7 +51,7 @@ def _list_reasons(tables: Tables, model: Model, any_graph: bool) -> Iterator[tup
     if len(model.signatures) > 1 and not any_graph:
         keys = ", ".join(f"'{signature.key}'" for signature in model.signatures)
         yield f"the model has {len(model.signatures)} signatures ({keys})", ONE_GRAPH
-    custom = custom_operators(model, LITERT_CUSTOM if any_graph else ())
+    custom = model.list_custom_operators(LITERT_CUSTOM if any_graph else ())
     if custom:
         are_select = all(name.startswith(_SELECT_PREFIX) for name in custom)
         kind = "select TensorFlow" if are_select else "custom"
