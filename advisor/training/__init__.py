@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         Shared,
         Weight,
         round_activation,
-        train_weights,
     )
     from advisor.training._head import HEAD_VERSION, fit_head, train_head
     from advisor.training._head.quantized import match_logits, refit_head
@@ -104,6 +103,5 @@ __all__ = [
     "round_activation",
     "train",
     "train_head",
-    "train_weights",
     "tune_card",
 ]

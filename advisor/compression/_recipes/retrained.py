@@ -74,7 +74,7 @@ class Retrained(Recipe):
         ``change`` applies to the activations. Return the file, and the course of the
         training as notes.
         """
-        from advisor.training import Schedule, train_weights
+        from advisor.training import Schedule
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
@@ -88,7 +88,7 @@ class Retrained(Recipe):
         macs = max(1, count(read(model)).macs)
         most_steps = max(1, int(MOST_MACS / macs / schedule.batch))
         schedule = replace(schedule, most_steps=most_steps)
-        summary = train_weights(graph, weights, images.paths, images.spec, schedule, change)
+        summary = schedule.train_weights(graph, weights, images.paths, images.spec, change)
         values = {}
         for index, weight in weights.items():
             values[index] = np.asarray(weight.value(), np.float32)

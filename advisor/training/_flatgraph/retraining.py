@@ -1,11 +1,11 @@
 """Train the weights of a compressed model to give its float model's outputs.
 
-Recipes that retrain call :func:`train_weights` with a kind of :class:`Weight` for each constant:
-free, rounded, masked or shared. The targets of the training are the float model's features and
-answers, not the labels. They say more about each image, and a model that fits its training images
-perfectly learns nothing from their labels (Hinton et al., "Distilling the Knowledge in a Neural
-Network", 2015). Both models get the same images, augmented at random. Equal inputs must give equal
-weights, bit by bit.
+Recipes that retrain call :meth:`Schedule.train_weights` with a kind of :class:`Weight` for each
+constant: free, rounded, masked or shared. The targets of the training are the float model's
+features and answers, not the labels. They say more about each image, and a model that fits its
+training images perfectly learns nothing from their labels (Hinton et al., "Distilling the
+Knowledge in a Neural Network", 2015). Both models get the same images, augmented at random. Equal
+inputs must give equal weights, bit by bit.
 """
 
 from __future__ import annotations
@@ -131,6 +131,25 @@ class Schedule:
     seed: int = 0  # of the order and the augmentation
     most_steps: int | None = None  # largest number of steps, or None
 
+    def train_weights(
+        self,
+        graph: Graph,
+        weights: Mapping[int, Weight],
+        images: Sequence[Path],
+        spec: InputSpec,
+        change: Change | None = None,
+    ) -> TrainingSummary:
+        """Train ``weights`` (in place), which replace constants, to give the outputs of the graph.
+
+        ``change`` is applied to the activations of the graph with these weights. Raises StageError
+        if the loss is not finite.
+        """
+        with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
+            batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")
+            training = _Training(graph, weights, spec, self, change, batches)
+            run_training(training)
+            return training.sum_up()
+
 
 @dataclass(frozen=True)
 class TrainingSummary:
@@ -140,26 +159,6 @@ class TrainingSummary:
     seconds: float  # time that they took
     first_loss: float  # mean loss of the first tenth of the steps
     last_loss: float  # mean loss of the last tenth
-
-
-def train_weights(
-    graph: Graph,
-    weights: Mapping[int, Weight],
-    images: Sequence[Path],
-    spec: InputSpec,
-    schedule: Schedule,
-    change: Change | None = None,
-) -> TrainingSummary:
-    """Train ``weights`` (in place), which replace constants, to give the outputs of the graph.
-
-    ``change`` is applied to the activations of the graph with these weights. Raises StageError if
-    the loss is not finite.
-    """
-    with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")
-        training = _Training(graph, weights, spec, schedule, change, batches)
-        run_training(training)
-        return training.sum_up()
 
 
 class _Training:
