@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from advisor.devices._doubts import describe_doubts
     from advisor.devices._latency.features import (
         ModelFeatures,
-        features_of,
         load_features,
         read_features,
     )
@@ -143,7 +142,6 @@ __all__ = [
     "describe_doubts",
     "device_names",
     "exporter_for",
-    "features_of",
     "find_phone",
     "find_shipped_fleets",
     "find_shipped_profiles",

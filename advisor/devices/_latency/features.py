@@ -1,8 +1,8 @@
 """Features of a model that its latency depends on, known before it runs.
 
-They come from a ``.tflite`` file (:func:`features_of`), or from the shipped tables by the model's
-name (:func:`load_features`). The order of :attr:`ModelFeatures.vector` is that of all arrays of
-features in this room, and a part of the fingerprint of the measurements.
+They come from a ``.tflite`` file (:func:`read_features`), or from the shipped tables by the
+model's name (:func:`load_features`). The order of :attr:`ModelFeatures.vector` is that of all
+arrays of features in this room, and a part of the fingerprint of the measurements.
 """
 
 from __future__ import annotations
@@ -219,13 +219,11 @@ def _parse_number(row: Mapping[str, str], key: str, at: str) -> float:
         ) from None
 
 
-def read_features(source: Path | bytes) -> FileFeatures:
-    """Return the features of a ``.tflite`` file; UsageError if it is missing or damaged."""
-    return features_of(read(source))
-
-
-def features_of(model: Model) -> FileFeatures:
-    """Return the features of a parsed file."""
+def read_features(source: Model | Path | bytes) -> FileFeatures:
+    """Return the features of a ``.tflite`` file, also of one that is read already;
+    UsageError if it is missing or damaged.
+    """
+    model = source if isinstance(source, Model) else read(source)
     graph = model.subgraphs[0]
     cost = count(model)
     kinds = Counter(_find_kind(graph, operator) for operator in graph.operators)

@@ -251,10 +251,10 @@ def _predict_file(
     """Return a row with the predicted latency,
     if the target runs the file's form and it can be predicted.
     """
-    from advisor.devices import ModelFeatures, features_of, load_features
+    from advisor.devices import ModelFeatures, load_features, read_features
     from advisor.tflite import count_graph_works
 
-    file_features = features_of(file.graph)
+    file_features = read_features(file.graph)
     table = load_features()
     reason = target.incompatibility(file_features.form)
     if reason:

@@ -8,7 +8,7 @@ import pytest
 from advisor import devices
 from advisor.catalog import Catalogue
 from advisor.core import Evaluation, FileFeatures, Provenance, Quantity, StageError, Status, UsageError
-from advisor.devices import DeviceProfile, DeviceTarget, features_of, local_runtimes
+from advisor.devices import DeviceProfile, DeviceTarget, local_runtimes, read_features
 from advisor.devices._profiles import DeviceLimits
 from advisor.engine import DevicePredictor, Machine, Question, Scope, StageName, TargetDevice, resolve
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
@@ -26,7 +26,6 @@ from advisor.engine._targets.device_prediction import (
     least_size,
 )
 from advisor.engine._targets.target_devices import select_targets
-from advisor.tflite import read
 from tests.builders import configuration, evaluation
 from tests.engine.pipeline.walking import materials
 from tests.measurement import small_models
@@ -54,7 +53,7 @@ def on_onnx() -> TargetDevice:
 
 
 def made(form: bytes) -> Evaluation:
-    return replace(evaluation(), file_features=features_of(read(form)))
+    return replace(evaluation(), file_features=read_features(form))
 
 
 def test_a_runtime_is_measured_at_the_thread_counts_of_the_question_and_a_named_target_as_it_is() -> None:
@@ -114,7 +113,7 @@ def test_a_runtime_that_ends_is_a_failed_evaluation_only(tmp_path: Path, monkeyp
 
 @pytest.fixture(scope="module")
 def graph() -> FileFeatures:
-    return features_of(read(small_models.classifier()))
+    return read_features(small_models.classifier())
 
 
 @pytest.fixture
