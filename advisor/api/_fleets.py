@@ -100,10 +100,11 @@ def reevaluate_fleet(run: str | Path, fleet: str) -> FleetComparison:
         UsageError: no run folder, one that does not prove itself, or a fleet that cannot be read.
         StageError: the run has no file.
     """
-    from advisor.reporting import write_at
+    from advisor.reporting import write_own
+    from advisor.store import RunFolder
 
     change = _find_fleets().reevaluate_fleet(Path(run), fleet)
-    write_at(change.run)
+    write_own(RunFolder.open(change.run))
     return change
 
 

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         recommendation,
         report_folder,
         write_all,
-        write_at,
         write_own,
     )
     from advisor.reporting._foundations import on_all_images
@@ -154,6 +153,5 @@ __all__ = [
     "text",
     "trust_content",
     "write_all",
-    "write_at",
     "write_own",
 ]

@@ -15,7 +15,7 @@ from advisor.devices import ConnectionSettings, MeasurementJob
 from advisor.devices._connections import protocol
 from advisor.engine import Devices, LoadedRun, Reevaluation
 from advisor.engine._history.changes import host_manifest
-from advisor.reporting import write_at
+from advisor.reporting._files import write_at
 from advisor.store import RunFolder
 from tests.builders import must_fail, present
 from tests.devices.test_adb import PRINTED

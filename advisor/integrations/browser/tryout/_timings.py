@@ -22,8 +22,8 @@ from advisor.engine import record_timings
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.tryout._trial import EFFORT, LONGEST_MS, MOST_THREADS, RunPage
 from advisor.isolation import agent
-from advisor.reporting import write_at
-from advisor.store import parse_json
+from advisor.reporting import write_own
+from advisor.store import RunFolder, parse_json
 
 MOST_BYTES = 2_000_000
 """Largest document: two hundred thousand runs take about as much."""
@@ -135,7 +135,7 @@ class Recorder:
         runtime = f"{WEB_RUNTIME}=={LITERT.version}"
         folder, evaluations = record_timings(self.trial.run, device, runtime, measured, EFFORT)
         self.results += 1
-        write_at(folder.path)
+        write_own(RunFolder.open(folder.path))
         rows = []
         figures = []
         for series, evaluation in zip(steady, evaluations, strict=True):
