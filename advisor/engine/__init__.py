@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from advisor.engine._data_check import (
         DataCheck,
         Drawing,
-        report_progress,
     )
     from advisor.engine._diagnosis import diagnose
     from advisor.engine._execution import Executor, Machine
@@ -187,7 +186,6 @@ __all__ = [
     "preview",
     "read_origin",
     "record_timings",
-    "report_progress",
     "require_classes",
     "resolve",
     "resume_request",

@@ -21,7 +21,6 @@ from advisor.datasets import (
     MeasureDistribution,
     ObjectSizes,
     Overview,
-    Progress,
     Survey,
     require_writable,
 )
@@ -190,19 +189,6 @@ def sort_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     # 0.5 puts them between the first and the second.
     places: dict[StrEnum, float] = {kind: place for place, kind in enumerate(Kind)}
     return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
-
-
-def report_progress(say: Say) -> Progress:
-    """Return a function that says how many images were listed, and then read."""
-
-    def count(done: int, total: int) -> None:
-        if not total:
-            say(f"listing images: {done:,}")
-        # A line for each image would cost more than reading a small one.
-        elif done % 100 == 0 or done == total:
-            say(f"reading images: {done:,} of {total:,}")
-
-    return count
 
 
 def check_data(

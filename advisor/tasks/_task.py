@@ -20,7 +20,7 @@ from advisor.engine import SearchTask
 
 if TYPE_CHECKING:
     from advisor.catalog import Card, OwnFiles
-    from advisor.datasets import InputSpec
+    from advisor.datasets import InputSpec, Progress
     from advisor.engine import (
         DataCheck,
         FloatModel,
@@ -228,3 +228,16 @@ class HeadOnMaps(OnMaps):
         return partial(
             train, card, weights, images, classes, self.name, seed, to.model, to.checkpoints, start
         )
+
+
+def report_progress(say: Say) -> Progress:
+    """Return a function that says how many images were listed, and then read."""
+
+    def count(done: int, total: int) -> None:
+        if not total:
+            say(f"listing images: {done:,}")
+        # A line for each image would cost more than reading a small one.
+        elif done % 100 == 0 or done == total:
+            say(f"reading images: {done:,} of {total:,}")
+
+    return count

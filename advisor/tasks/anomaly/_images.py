@@ -36,8 +36,8 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    report_progress,
 )
+from advisor.tasks._task import report_progress
 from advisor.tasks.classification._images import Classes
 
 ANOMALY = "anomaly"

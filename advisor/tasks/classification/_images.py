@@ -53,8 +53,8 @@ from advisor.engine import (
     LabelChecker,
     Question,
     Say,
-    report_progress,
 )
+from advisor.tasks._task import report_progress
 from advisor.training import Suspect
 
 HINT = "name a folder of images of things that are none of your classes"

@@ -30,9 +30,9 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    report_progress,
 )
 from advisor.measurement import average_precision
+from advisor.tasks._task import report_progress
 
 
 def read(question: Question, say: Say) -> Images:

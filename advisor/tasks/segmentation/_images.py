@@ -35,8 +35,8 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    report_progress,
 )
+from advisor.tasks._task import report_progress
 from advisor.tasks.segmentation._drawing import colour_mask
 
 EMPTY_SHARE = 0.5  # Images of one class alone that are learnt from, over the others

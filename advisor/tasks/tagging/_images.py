@@ -31,8 +31,8 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    report_progress,
 )
+from advisor.tasks._task import report_progress
 
 FEW = 20  # Images with a label, or without it, below which it is hardly learnt
 NAMED = 5  # Labels that a sentence names
