@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         experiment_log,
         export,
         exportable,
+        judge_tiles,
         list_runs,
         log_to,
         predict,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     )
     from advisor.api._options import write_request
     from advisor.api._runs import Run, demonstrate, memory_there, plan, search
-    from advisor.api._tiles import judge_tiles
     from advisor.api._updates import Update, update
 else:
     __getattr__, __dir__ = open_face(__name__)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
-from advisor.api._tiles import make_tiling
 from advisor.core import (
     Decision,
     Evaluation,
@@ -31,7 +30,7 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.engine import Comparison, Devices, Reevaluation, Request
+    from advisor.engine import Comparison, Devices, Reevaluation, Request, TileComparison
     from advisor.reporting import Bundle, PhotographAnswer, RunRow, RunView
 
 
@@ -179,10 +178,34 @@ def predict(
     """
     from advisor.reporting import predict as answered
 
-    tiling = make_tiling(tiles, overlap)
-    return answered(
-        Path(run), list(map(Path, photographs)), Path(to) if to is not None else None, tiling
-    )
+    folder = Path(to) if to is not None else None
+    return answered(Path(run), list(map(Path, photographs)), folder, tiles, overlap)
+
+
+def judge_tiles(run: str | Path, tiles: int = 2, overlap: float = 0.2) -> TileComparison:
+    """Say what tiles would gain a run's detector on the images of its hold-out, and their cost.
+
+    The pick's file runs on each image as a whole, and on its tiles. Nothing is trained, and the
+    run is not changed.
+
+    ::
+
+        import advisor
+        print(advisor.judge_tiles("runs/latest").verdict)
+
+    Args:
+        run: the run folder.
+        tiles: tiles in a row and in a column, 2 to 8.
+        overlap: share (0 to 0.5) of a tile's side that the next tile has, too.
+
+    Raises:
+        UsageError: the run has no detector or no file, its images are gone or have changed, or a
+            number is outside its limits.
+        StageError: the file cannot run, or took too long.
+    """
+    from advisor.engine import judge_tiles as judge
+
+    return judge(run, tiles, overlap)
 
 
 def list_runs(folder: str | Path = "runs") -> tuple[RunRow, ...]:

@@ -16,12 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.core import StageError
+from advisor.core import StageError, UsageError
 from advisor.datasets._image_decoding import convert_to_rgb, decode_image, turn_upright
 from advisor.datasets._image_files import describe_read_error
 
 Boxes = NDArray[np.floating]
 Window = tuple[float, float, float, float]
+
+MOST_TILES = 8
+"""Largest number of tiles in a row."""
+
+MOST_OVERLAP = 0.5
+"""Largest share of a tile's side that the next tile may have, too."""
 
 WHOLE: Window = (0.0, 0.0, 1.0, 1.0)
 # Share of the smaller of two boxes in the other one, from which on both are one object;
@@ -37,6 +43,25 @@ class Tiling:
 
     across: int  # tiles in a row, and in a column
     overlap: float  # share of a tile's side that the next tile has, too
+
+    @classmethod
+    def of_options(cls, tiles: int, overlap: float) -> Tiling | None:
+        """Return how photographs are cut; None for one tile, which is the whole photograph.
+
+        Raises:
+            UsageError: a number outside its limits.
+        """
+        if not 1 <= tiles <= MOST_TILES:
+            raise UsageError(
+                f"--tiles: {tiles} is not between 1 and {MOST_TILES}",
+                "write for example --tiles 2",
+            )
+        if not 0.0 <= overlap <= MOST_OVERLAP:
+            raise UsageError(
+                f"--overlap: {overlap:g} is not between 0 and {MOST_OVERLAP:g}",
+                "write for example 0.2",
+            )
+        return cls(tiles, overlap) if tiles > 1 else None
 
     @cached_property
     def windows(self) -> tuple[Window, ...]:

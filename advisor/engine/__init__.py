@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Session
     from advisor.engine._history.run_inputs import images_folder, resume_request
+    from advisor.engine._history.tiles import TileComparison, judge_tiles
     from advisor.engine._history.unfinished import continue_command
     from advisor.engine._label_faults import LabelCheck, LabelChecker
     from advisor.engine._pipeline import cost
@@ -154,6 +155,7 @@ __all__ = [
     "Stage",
     "StageName",
     "TargetDevice",
+    "TileComparison",
     "VariantStages",
     "Workload",
     "accuracy",
@@ -176,6 +178,7 @@ __all__ = [
     "input_spec",
     "join_trained_head",
     "judge_float",
+    "judge_tiles",
     "list_foreign_runtimes",
     "list_versions",
     "make_display",

@@ -1,8 +1,8 @@
 """Run detectors over images: boxes, or centres of objects, as values and as a file of arrays.
 
 Stages of detectors write what a file finds in the images of one part of the split with
-:meth:`.Detections.save_all`, and ``api/_tiles.py`` what it finds in tiles. That file is in the
-cache: a change of its arrays or of what is found needs a new version of ``over_images``
+:meth:`.Detections.save_all`, and ``engine/_history/tiles.py`` what it finds in tiles. That file is
+in the cache: a change of its arrays or of what is found needs a new version of ``over_images``
 (``docs/extend-stages.md``, "Which version to raise").
 """
 

@@ -71,21 +71,28 @@ class PhotographAnswer(Written):
 
 
 def predict(
-    run: Path, photographs: Sequence[Path], to: Path | None = None, tiling: Tiling | None = None
+    run: Path,
+    photographs: Sequence[Path],
+    to: Path | None = None,
+    tiles: int = 1,
+    overlap: float = 0.2,
 ) -> tuple[PhotographAnswer, ...]:
     """Return the answers of the pick, each photograph with its own error;
     see :class:`PhotographAnswer`.
 
-    Of a folder, all images below it are answered.
-    With a ``tiling``, a detector runs on each tile of a photograph.
+    Of a folder, all images below it are answered. With more than one of the ``tiles``, a detector
+    runs on each tile of a photograph (:class:`.Tiling`).
 
     Photographs are copied to the folder ``to``, if one is given,
     with the objects that were found drawn on them.
 
     Raises UsageError: a folder has no photograph, the run has no file or finds no objects for
-    ``to``, or ``to`` has files. The run has no detector for a ``tiling``. StageError: the work
+    ``to``, or ``to`` has files. The run has no detector for ``tiles``. StageError: the work
     exceeded a limit, or the file cannot run.
     """
+    from advisor.datasets import Tiling
+
+    tiling = Tiling.of_options(tiles, overlap)
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if tiling is not None:
         _require_boxes(run)

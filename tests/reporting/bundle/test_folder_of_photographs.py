@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import Tiling
 from advisor.reporting import predict
 from tests.makers.searches import Searched
 
@@ -22,4 +21,4 @@ def test_all_images_of_a_folder_are_answered(with_images: Searched, photos: Path
     with pytest.raises(UsageError, match="notes' has no photograph"):
         predict(with_images.run.path, [tmp_path / "astronaut", tmp_path / "notes"])
     with pytest.raises(UsageError, match="--tiles: only detectors run on tiles"):
-        predict(with_images.run.path, [tmp_path / "astronaut"], tiling=Tiling(2, 0.2))
+        predict(with_images.run.path, [tmp_path / "astronaut"], tiles=2)

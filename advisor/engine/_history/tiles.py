@@ -13,22 +13,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
-from advisor.core import METRICS, Interval, ObjectsOfSize, UsageError, Written
+import numpy as np
+
+from advisor.core import METRICS, Evaluation, Interval, ObjectsOfSize, UsageError, Written
+from advisor.datasets import InputSpec, Tiling, class_order
+from advisor.engine._history.loaded_run import LoadedRun
+from advisor.engine._pipeline.images import Images, Role
 from advisor.isolation import CallLimits, ChildPool, Scratch
-
-if TYPE_CHECKING:
-    from advisor.core import Evaluation
-    from advisor.datasets import InputSpec, Tiling
-    from advisor.engine import Images, LoadedRun
-    from advisor.measurement import Detections, Detector
-
-MOST_TILES = 8
-"""Largest number of tiles in a row."""
-
-MOST_OVERLAP = 0.5
-"""Largest share of a tile's side that the next tile may have, too."""
+from advisor.measurement import Detections, Detector, average_precision, box_matches
+from advisor.store import Problem
 
 MOST_IMAGES = 300  # Images of the hold-out that judge, at most
 MEMORY_BYTES = 2_000_000_000
@@ -124,50 +118,11 @@ class TileComparison(Written):
         return (self.verdict, accuracy.sentence, cost, *others, f"judged by {judged}")
 
 
-def make_tiling(tiles: int, overlap: float) -> Tiling | None:
-    """Return how photographs are cut; None for one tile, which is the whole photograph.
-
-    Raises:
-        UsageError: a number outside its limits.
+def judge_tiles(run: str | Path, tiles: int, overlap: float) -> TileComparison:
+    """Say what tiles would gain a run's detector on the images of its hold-out, and their cost;
+    :func:`advisor.judge_tiles` explains the arguments and says what it raises.
     """
-    from advisor.datasets import Tiling
-
-    if not 1 <= tiles <= MOST_TILES:
-        raise UsageError(
-            f"--tiles: {tiles} is not between 1 and {MOST_TILES}", "write for example --tiles 2"
-        )
-    if not 0.0 <= overlap <= MOST_OVERLAP:
-        raise UsageError(
-            f"--overlap: {overlap:g} is not between 0 and {MOST_OVERLAP:g}",
-            "write for example 0.2",
-        )
-    return Tiling(tiles, overlap) if tiles > 1 else None
-
-
-def judge_tiles(run: str | Path, tiles: int = 2, overlap: float = 0.2) -> TileComparison:
-    """Say what tiles would gain a run's detector on the images of its hold-out, and their cost.
-
-    The pick's file runs on each image as a whole, and on its tiles. Nothing is trained, and the
-    run is not changed.
-
-    ::
-
-        import advisor
-        print(advisor.judge_tiles("runs/latest").verdict)
-
-    Args:
-        run: the run folder.
-        tiles: tiles in a row and in a column, 2 to 8.
-        overlap: share (0 to 0.5) of a tile's side that the next tile has, too.
-
-    Raises:
-        UsageError: the run has no detector or no file, its images are gone or have changed, or a
-            number is outside its limits.
-        StageError: the file cannot run, or took too long.
-    """
-    from advisor.engine import LoadedRun
-
-    tiling = make_tiling(tiles, overlap)
+    tiling = Tiling.of_options(tiles, overlap)
     if tiling is None:
         raise UsageError(
             "--tiles: 1 tile is the whole photograph, so there is nothing to compare",
@@ -197,9 +152,6 @@ def judge_tiles(run: str | Path, tiles: int = 2, overlap: float = 0.2) -> TileCo
 
 def _require_detector(loaded: LoadedRun) -> Evaluation:
     """Return the pick of a run of detectors; UsageError for other runs, and without a file."""
-    from advisor.measurement import average_precision
-    from advisor.store import Problem
-
     if average_precision.MAP not in loaded.question.of_task.metrics:
         raise UsageError(
             "--tiles: only detectors run on tiles, whose boxes can be joined", "leave --tiles out"
@@ -217,8 +169,6 @@ def _require_detector(loaded: LoadedRun) -> Evaluation:
 
 def _read_holdout(loaded: LoadedRun) -> Images:
     """Return the images of a run with its split; UsageError if its hold-out is not there."""
-    from advisor.engine import Role
-
     question = loaded.question
     images = question.of_task.read(question, lambda _text: None)
     stored = loaded.folder.read_json("split.json") or {}
@@ -242,9 +192,6 @@ def _run_both(
     """Write what the file finds in the hold-out, whole and in tiles; return the median CPU times
     of a photograph in milliseconds.
     """
-    from advisor.datasets import InputSpec
-    from advisor.engine import Role
-
     preprocessing = pick.card_facts.preprocessing
     assert preprocessing is not None, "the pick of a search knows its input"
     spec = InputSpec(pick.card_facts.input_size or 0, preprocessing.mean, preprocessing.std)
@@ -280,9 +227,6 @@ def find_both(
     """Write what a file finds in whole images and in tiles of them (:meth:`.Detections.save_all`),
     and return the CPU seconds that each image took. The child process calls this.
     """
-    from advisor.datasets import class_order
-    from advisor.measurement import Detections, Detector
-
     run = Detector(Path(file), spec)
     labels = run.read_labels()
     # A detector of the user is matched by the names in it; its numbers mean other classes here.
@@ -307,10 +251,6 @@ def find_both(
 
 def _find_in_tiles(run: Detector, spec: InputSpec, path: Path, tiling: Tiling) -> Detections:
     """Return what a detector finds in all tiles of an image, each object once."""
-    import numpy as np
-
-    from advisor.measurement import Detections
-
     answers = []
     boxes = []
     tiles = []
@@ -332,9 +272,6 @@ def _compare(
     """Return accuracy and average precision by COCO's sizes, the one that decided the run first,
     and the recall by size from the threshold of the run on.
     """
-    from advisor.engine import Role
-    from advisor.measurement import Detections, average_precision, box_matches
-
     part = images.part(Role.HOLDOUT)
     assert images.boxes is not None, "a search for objects has boxes"
     true = list(map(Detections.of_true_boxes, part.objects))

@@ -1,7 +1,7 @@
 """What is said of tiles."""
 
-from advisor.api._tiles import TileComparison, TiledFigure
 from advisor.core import Interval
+from advisor.engine._history.tiles import TileComparison, TiledFigure
 from tests.tables import with_cases
 
 
