@@ -11,7 +11,6 @@ sections of docstrings stay: they are the reference for users.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -21,7 +20,6 @@ from advisor.core import (
     CompressKeywords,
     DeviceBenchmarkKeywords,
     StageError,
-    UsageError,
     parse_count,
     takes_options,
     units,
@@ -114,11 +112,9 @@ def warn_of_input(card: Card, data: str | Path) -> str:
     Raises:
         UsageError: the images cannot be listed.
     """
-    from advisor.datasets import list_files
-    from advisor.engine import scale_warning
+    from advisor.engine import warn_of_input as warn
 
-    examples = [(entry.path, entry.label) for entry in list_files(Path(data)).entries]
-    return scale_warning(card, examples)
+    return warn(card, Path(data))
 
 
 def diagnose(
@@ -182,34 +178,9 @@ def check_data(
         UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is
             unknown, or ``fix`` exists or cannot be written.
     """
-    from advisor.datasets import require_writable
-    from advisor.engine import LabelChecker, data_check
-    from advisor.store import copy_from_store, in_store
+    from advisor.engine import check_data as check
 
-    data = Path(data)
-    say = tell or (lambda _text: None)
-    if in_store(data) and options["fix"]:
-        why = "--fix: a manifest would name copies in the cache, which removes them in time"
-        raise UsageError(why, "copy the objects into a folder, and check that")
-    # Before minutes of reading: a manifest that cannot be written is an error at once.
-    manifest = require_writable(Path(options["fix"])) if options["fix"] else None
-    checker = None
-    if options["labels"]:
-        catalog = tuple(map(Path, options["catalog"]))
-        checker = LabelChecker(
-            options["card"],
-            catalog,
-            options["offline"],
-            options["mirror"],
-            cache_size=cache_bytes(options["cache_size"]),
-        )
-    # After all options were checked, as the copy may take long.
-    local = copy_from_store(data, say, options["offline"], cache_bytes(options["cache_size"]))
-    # The answer names what the user gave, and not its copy in the cache.
-    checked = replace(data_check.check_data(local, checker, say, options["task"]), data=data)
-    if manifest:
-        checked.write_manifest(manifest)
-    return checked
+    return check(Path(data), options, tell or (lambda _text: None))
 
 
 @takes_options(BenchmarkKeywords, stated=True)

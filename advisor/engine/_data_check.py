@@ -8,12 +8,20 @@ returns ``DataCheck.of_survey`` with what it found. Wrong labels and crops are f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.core import DEFAULT_TASK, TASKS, UsageError, require_known, without_password
+from advisor.core import (
+    DEFAULT_TASK,
+    TASKS,
+    CheckDataKeywords,
+    UsageError,
+    require_known,
+    units,
+    without_password,
+)
 from advisor.datasets import (
     Box,
     Finding,
@@ -27,6 +35,7 @@ from advisor.datasets import (
 from advisor.engine._label_faults import CHECK_SEED, LabelChecker
 from advisor.engine._space.question_images import Say
 from advisor.engine._task import find_task
+from advisor.store import copy_from_store, in_store
 
 SCHEMA_VERSION = 1
 
@@ -191,7 +200,33 @@ def sort_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
 
 
-def check_data(
+def check_data(data: Path, options: CheckDataKeywords, say: Say) -> DataCheck:
+    """Check a data set as :func:`advisor.check_data` does, which says what it raises,
+    and write its manifest.
+    """
+    if in_store(data) and options["fix"]:
+        why = "--fix: a manifest would name copies in the cache, which removes them in time"
+        raise UsageError(why, "copy the objects into a folder, and check that")
+    # Before minutes of reading: a manifest that cannot be written is an error at once.
+    manifest = require_writable(Path(options["fix"])) if options["fix"] else None
+    size = options["cache_size"]
+    most_bytes = None if size is None else units.size_bytes(size, "--cache-size")
+    checker = None
+    if options["labels"]:
+        catalog = tuple(map(Path, options["catalog"]))
+        checker = LabelChecker(
+            options["card"], catalog, options["offline"], options["mirror"], cache_size=most_bytes
+        )
+    # After all options were checked, as the copy may take long.
+    local = copy_from_store(data, say, options["offline"], most_bytes)
+    # The answer names what the user gave, and not its copy in the cache.
+    checked = replace(check_images(local, checker, say, options["task"]), data=data)
+    if manifest:
+        checked.write_manifest(manifest)
+    return checked
+
+
+def check_images(
     path: Path,
     checker: LabelChecker | None,
     say: Say = lambda _text: None,

@@ -32,7 +32,7 @@ from advisor.datasets import (
 from advisor.datasets._sources import base
 from advisor.datasets._sources.tables import ParquetTable
 from advisor.datasets._sources.zipped import INFLATED, SHARED
-from advisor.engine._data_check import check_data
+from advisor.engine._data_check import check_images
 from tests.builders import must_fail
 from tests.datasets.folders import image, make, tarred
 
@@ -291,7 +291,7 @@ def test_thousands_of_classes_are_listed_and_refused_as_too_small(tmp_path: Path
 
 def test_one_image_many_times_is_counted_and_a_split_with_it_is_refused(tmp_path: Path) -> None:
     others = [("dog", jpeg(number)) for number in range(2, 12)]
-    checked = check_data(zipped(tmp_path / "a.zip", [("cat", jpeg(1))] * 20 + others), None)
+    checked = check_images(zipped(tmp_path / "a.zip", [("cat", jpeg(1))] * 20 + others), None)
     copies = next(each for each in checked.findings if each.kind is Kind.EXACT_DUPLICATES)
     assert (copies.message, len(copies.leave_out)) == ("1 image occurs twice or more, 19 files too many", 19)
     assert "no image of 'cat' is left for the hold-out, as its images are copies of one another" in checked.not_split

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from advisor.cli._search import FAULT_COLUMNS, make_fault_row
 from advisor.engine import DataCheck
-from advisor.engine._data_check import check_data
+from advisor.engine._data_check import check_images
 from advisor.reporting import Rows, _data_check as sheet, render
 from advisor.reporting._data_check import SAMPLES, choose_samples, make_sections
 from advisor.tasks.detection import DETECTION
@@ -31,7 +31,7 @@ def checked(tmp_path: Path) -> DataCheck:
     root = make(tmp_path / "data", **{EVIL: 9, "cat": 9})
     shutil.copy(root / "cat" / "100.jpg", root / "cat" / '" onerror="alert(2).jpg')
     (root / "cat" / "broken.jpg").touch()
-    return check_data(root, None)
+    return check_images(root, None)
 
 
 def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def terminal(checked: DataCheck, width: int = 120, **options: Any) -> str:
 @with_cases
 def test_many_classes_are_counted_by_their_range(tmp_path: Path, extra: int, said: str) -> None:
     root = make(tmp_path / "data", c0=4 + extra, **{f"c{number}": 4 for number in range(1, 21)})
-    assert said in terminal(check_data(root, None))
+    assert said in terminal(check_images(root, None))
 
 
 def test_findings_are_sorted_and_filtered(checked: DataCheck) -> None:
@@ -70,7 +70,7 @@ def boxed(tmp_path: Path) -> DataCheck:
     table = write_table(tmp_path / "boxes", [*photos(20, EVIL, "cat"), *others])
     save(table.parent / "019.jpg", 19, orientation=6)
     shutil.copy(table.parent / "000.jpg", table.parent / "copy.jpg")
-    return check_data(table, None, task=DETECTION.name)
+    return check_images(table, None, task=DETECTION.name)
 
 
 def test_the_page_shows_suspects_below_their_boxes_and_asks_for_nothing(open_html: Open, boxed: DataCheck) -> None:

@@ -21,7 +21,7 @@ from advisor.catalog import (
     warn_of_scale,
 )
 from advisor.core import TASKS, AdvisorError, StageError
-from advisor.datasets import InputSpec
+from advisor.datasets import InputSpec, list_files
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.store import FetchOptions
 from advisor.tflite import read, scale_of_input
@@ -62,6 +62,14 @@ def scale_warning(card: Card, examples: Sequence[Example]) -> str:
     if warning and examples and TASKS[card.task].probabilities:
         warning += f". {_try_scales(card, file, choose_examples(examples))}"
     return warning
+
+
+def warn_of_input(card: Card, data: Path) -> str:
+    """Return :func:`scale_warning` of a card, tried on the images of a folder;
+    UsageError if they cannot be listed.
+    """
+    examples = [(entry.path, entry.label) for entry in list_files(data).entries]
+    return scale_warning(card, examples)
 
 
 def _try_scales(card: Card, file: Path, examples: Sequence[Example]) -> str:

@@ -8,7 +8,6 @@ from ai_edge_litert import schema_py_generated as schema
 from PIL import Image
 
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
-from advisor.engine import scale_warning
 from advisor.engine._space import twice_scaled
 from tests.makers.imports import InThisProcess
 from tests.measurement.small_models import OPERATORS, Builder, saved
@@ -45,4 +44,4 @@ def test_both_readings_are_tried_on_the_images(
         path = tmp_path / f"{number}.png"
         Image.new("RGB", (SIDE, SIDE), (level, 0, 0)).save(path)
         examples.append((path, classes[number // 2]))
-    assert scale_warning(card, examples).endswith(sentence)
+    assert twice_scaled.scale_warning(card, examples).endswith(sentence)

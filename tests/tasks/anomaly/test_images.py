@@ -8,7 +8,7 @@ from PIL import Image
 
 from advisor.core import UsageError
 from advisor.engine import Images, Role, resolve
-from advisor.engine._data_check import check_data
+from advisor.engine._data_check import check_images
 from advisor.engine._space.question_images import read_images
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.anomaly._images import survey_faults
@@ -124,7 +124,7 @@ def test_a_faulty_image_among_the_good_ones_is_found_and_named(tmp_path: Path) -
     pixels = part(5)[0].copy()
     pixels[8:40, 8:40] = 255
     Image.fromarray(pixels).save(root / "good" / "odd.png")
-    checked = check_data(root, None, task=ANOMALY.name)
+    checked = check_images(root, None, task=ANOMALY.name)
     (odd,) = [each for each in checked.findings if each.kind.value == "good images unlike the others"]
     assert [group[0].name for group in odd.groups] == ["odd.png"]
     assert checked.write_manifest(tmp_path / "clean.csv") < 81
@@ -132,5 +132,5 @@ def test_a_faulty_image_among_the_good_ones_is_found_and_named(tmp_path: Path) -
 
 
 def test_images_of_one_light_have_no_odd_one(tmp_path: Path) -> None:
-    checked = check_data(parts(tmp_path, masks=False), None, task=ANOMALY.name)
+    checked = check_images(parts(tmp_path, masks=False), None, task=ANOMALY.name)
     assert "good images unlike the others" not in {each.kind.value for each in checked.findings}

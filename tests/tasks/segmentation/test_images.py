@@ -8,7 +8,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.datasets import Mask, MaskSurvey
 from advisor.engine import Images, Role, resolve
-from advisor.engine._data_check import check_data
+from advisor.engine._data_check import check_images
 from advisor.engine._space.question_images import read_images
 from advisor.reporting import render
 from advisor.tasks.segmentation import SEGMENTATION
@@ -77,7 +77,7 @@ def test_of_images_with_one_class_half_as_many_are_learnt_from_as_of_the_others(
 def test_a_check_names_classes_that_never_occur_rare_ones_and_empty_masks(tmp_path: Path) -> None:
     root = folders(tmp_path, 24, (*CLASSES, "ghost"))
     (root / "masks" / "001.png").unlink()
-    checked = check_data(root, None, task=SEGMENTATION.name)
+    checked = check_images(root, None, task=SEGMENTATION.name)
     said = {finding.kind.value: finding.message for finding in checked.findings}
     assert said["unreadable"] == "1 file cannot be used: no mask (1)"
     assert said["classes that never occur"] == "1 class is named and in no mask: ghost"
@@ -96,14 +96,14 @@ def test_near_copies_are_found_and_left_out_of_the_new_table(tmp_path: Path) -> 
     root = folders(tmp_path / "set", 24)
     for folder, ending in (("images", "jpg"), ("masks", "png")):
         (root / folder / f"copy.{ending}").write_bytes((root / folder / f"001.{ending}").read_bytes())
-    checked = check_data(root, None, task=SEGMENTATION.name)
+    checked = check_images(root, None, task=SEGMENTATION.name)
     assert "exact duplicates" in {finding.kind.value for finding in checked.findings}
     table = tmp_path / "clean.csv"
     assert (checked.write_manifest(table), len(MaskSurvey.read_images(table).masks)) == (24, 24)
 
 
 def test_masks_of_coco_are_not_written_as_a_table(tmp_path: Path) -> None:
-    checked = check_data(coco(tmp_path / "set", 30), None, task=SEGMENTATION.name)
+    checked = check_images(coco(tmp_path / "set", 30), None, task=SEGMENTATION.name)
     must_fail(UsageError, "masks of COCO cannot be written as a table", checked.write_manifest, tmp_path / "clean.csv")
 
 
