@@ -28,7 +28,6 @@ from advisor.core import (
     SearchOptions,
     UsageError,
     takes_options,
-    units,
 )
 from advisor.isolation import memory_there as memory_there, require_memory
 from advisor.store import RunFolder
@@ -44,24 +43,6 @@ PLAN_BYTES = (150_000_000, 550_000_000)
 
 SEARCH_BYTES = (850_000_000, 2_100_000_000)
 """Those that the smallest search takes, which converts one model at a time, by TensorFlow."""
-
-DEMO_IMAGES = "demo-images"
-"""Folder of the images of a demonstration, below the folder of runs."""
-
-DEMO_OPTIONS = {"budget": "50ms", "training": "head"}
-"""Options of a demonstration, which also runs without TensorFlow (decision 0142)."""
-
-DEMO_LIMIT_S = 105.0
-"""Seconds of a demonstration that has a core for itself: an answer in two minutes."""
-
-MOST_WAITING = 3.0
-"""Largest factor on this limit beside other programs: five minutes."""
-
-SHORT_WORK_S = 0.5
-"""CPU seconds of work from which on its wait for a core shows how busy the machine is."""
-
-NOT_IN_DEMO = ("task", "data", "unknown", "request", "resume", "extend")
-"""Options that name other images or another question than those of a demonstration."""
 
 
 @dataclass(frozen=True)
@@ -236,33 +217,9 @@ def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Raises UsageError: an option names other images, or the folder cannot be written.
     """
-    chosen = {name: value for name, value in options.items() if value is not None}
-    for name in NOT_IN_DEMO:
-        if name in chosen:
-            raise UsageError(
-                f"--demo draws its own images and cannot be combined with --{name}",
-                f"leave out --demo, or --{name}",
-            )
-    from advisor.datasets import draw_demo
+    from advisor.engine import prepare_demonstration
 
-    began_s = time.monotonic()
-    # Clock and processor together tell how long the work waited for a core of a busy machine.
-    began_cpu_s = time.process_time()
-    folder = draw_demo(Path(chosen.get("out", "runs")) / DEMO_IMAGES)
-    time_limit = choose_demo_limit(time.monotonic() - began_s, time.process_time() - began_cpu_s)
-    return {**DEMO_OPTIONS, "time_limit": time_limit, **chosen, "data": str(folder)}
-
-
-def choose_demo_limit(drawing_s: float, drawing_cpu_s: float) -> str:
-    """Return the time limit of a demonstration:
-    ``1min45s`` for a whole core, more if drawing its images got less.
-
-    Args:
-        drawing_s: seconds by the clock that the images took.
-        drawing_cpu_s: CPU seconds of the same work; less than :data:`SHORT_WORK_S` says nothing.
-    """
-    waiting = drawing_s / drawing_cpu_s if drawing_cpu_s > SHORT_WORK_S else 1.0
-    return units.write_seconds(DEMO_LIMIT_S * min(max(1.0, waiting), MOST_WAITING))
+    return prepare_demonstration(options)
 
 
 @takes_options(PlanOptions)

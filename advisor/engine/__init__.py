@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.engine import _data_check as data_check
     from advisor.engine._compress.compress import compress, judge_float
     from advisor.engine._compress.question import prepare_compression
     from advisor.engine._compress.results import (
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from advisor.engine._data_check import (
         DataCheck,
         Drawing,
+        check_data,
     )
     from advisor.engine._diagnosis import diagnose
     from advisor.engine._execution import Executor, Machine
@@ -82,13 +82,14 @@ if TYPE_CHECKING:
     from advisor.engine._preview import preview
     from advisor.engine._progress import Progress, make_display
     from advisor.engine._question import resolve
+    from advisor.engine._question.demonstration import prepare_demonstration
     from advisor.engine._question.values import Execution, Question, Request
     from advisor.engine._remaining import Snapshot
     from advisor.engine._run import run_search
     from advisor.engine._space.candidates import with_files
     from advisor.engine._space.forecast import CardForecast, Forecast, PlanView
     from advisor.engine._space.question_images import Say
-    from advisor.engine._space.twice_scaled import scale_warning
+    from advisor.engine._space.twice_scaled import warn_of_input
     from advisor.engine._targets import card_front
     from advisor.engine._targets.device_prediction import DevicePredictor
     from advisor.engine._targets.device_rows import one_each
@@ -161,13 +162,13 @@ __all__ = [
     "accuracy",
     "capture_stage",
     "card_front",
+    "check_data",
     "compress",
     "compute_auroc",
     "confidence",
     "continue_command",
     "cost",
     "cut_stage",
-    "data_check",
     "diagnose",
     "diagnose_run",
     "feature_stages",
@@ -186,6 +187,7 @@ __all__ = [
     "one_each",
     "over_images",
     "prepare_compression",
+    "prepare_demonstration",
     "preview",
     "read_origin",
     "record_timings",
@@ -193,8 +195,8 @@ __all__ = [
     "resolve",
     "resume_request",
     "run_search",
-    "scale_warning",
     "score_stage",
     "share_of",
+    "warn_of_input",
     "with_files",
 ]

@@ -19,10 +19,10 @@ from advisor.api import (
     report,
     search,
 )
-from advisor.api._runs import choose_demo_limit
 from advisor.core import Evaluation, Status, UsageError
 from advisor.engine import _question as question
 from advisor.engine._history.changes import host_manifest
+from advisor.engine._question.demonstration import choose_demo_limit
 from advisor.engine._run import SearchResult
 from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.reporting import _files as files
