@@ -24,7 +24,6 @@ from advisor.core import (
     parse_count,
     takes_options,
 )
-from advisor.isolation import usable_cores
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -306,8 +305,7 @@ def log_to(run: str | Path, place: str) -> str:
     Raises:
         UsageError: an unknown place, one that cannot be used, or MLflow is not installed.
     """
-    from advisor.isolation import Scratch
-    from advisor.reporting import RunView
+    from advisor.reporting import RunView, bundle
 
     log, address = experiment_log(place)
     folder = RunFolder.open(Path(run))
@@ -317,9 +315,8 @@ def log_to(run: str | Path, place: str) -> str:
     if not view.decision.feasible:
         return log.log_run(view, folder.path, address, None)
     # The log has copies of its own, so the bundle goes afterwards.
-    with Scratch() as scratch:
-        export(folder.path, scratch / "bundle")
-        return log.log_run(view, folder.path, address, scratch / "bundle")
+    with bundle.export_for_block(folder.path) as shipped:
+        return log.log_run(view, folder.path, address, shipped)
 
 
 def experiment_log(place: str) -> tuple[ExperimentLog, str]:
@@ -417,8 +414,7 @@ def reevaluate(
 
     devices = _choose_devices(options)
     # A single run has nothing to compute while its files are written.
-    processes = usable_cores() - 1 if run is None else 0
-    with Writers(processes) as writers:
+    with Writers(several=run is None) as writers:
         session = Session(
             devices, _search_quietly, since_last, tell or (lambda _text: None), writers
         )

@@ -193,17 +193,12 @@ def _check_weights() -> Iterator[Check]:
 
 
 def _check_runtime() -> Iterator[Check]:
-    from advisor.isolation import CallLimits, ChildPool, Scratch
+    from advisor.measurement import host
 
-    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
-        try:
-            # A cheap call, for which the child has to load the runtime's native library.
-            pool.call(
-                "ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60)
-            )
-            network = pool.call("advisor.isolation._child:has_network")
-        except AdvisorError as error:
-            yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")
-            return
+    try:
+        network = host.try_runtime()
+    except AdvisorError as error:
+        yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")
+        return
     confined = "this system lets it have a network" if network else "it has no network"
     yield Check("child process", State.OK, f"the runtime loads in a child process; {confined}")

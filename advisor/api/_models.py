@@ -10,7 +10,7 @@ sections of docstrings stay: they are the reference for users.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -20,7 +20,6 @@ from advisor.core import (
     CompressKeywords,
     DeviceBenchmarkKeywords,
     StageError,
-    parse_count,
     takes_options,
     units,
 )
@@ -205,7 +204,6 @@ def benchmark(
     """
     from advisor.measurement import session
 
-    options["threads"] = thread_counts(options["threads"])
     return session.benchmark(*models, tell=tell, **options)
 
 
@@ -242,14 +240,13 @@ def benchmark_device(
     )
     device = options["device"]
     accelerator = options["accelerator"]
-    counts = thread_counts(options["threads"])
     return measure_on_device(
         models,
         device,
         accelerator,
         settings,
         options["profiles"],
-        counts,
+        options["threads"],
         options["effort"],
         tell or (lambda _text: None),
         {name: options[name] for name in ("upload", "upload_images", "cloud_limit")},
@@ -333,20 +330,6 @@ def cache_bytes(size: str | None) -> int | None:
     UsageError if the text is no size.
     """
     return None if size is None else units.size_bytes(size, "--cache-size")
-
-
-def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
-    """Return the thread counts as numbers;
-    ``all`` is the number of cores that this process may use.
-
-    Raises:
-        UsageError: another text, or a number below 1 or above 64.
-    """
-    from advisor.isolation import usable_cores
-
-    return tuple(
-        usable_cores() if count == "all" else parse_count("threads", count) for count in threads
-    )
 
 
 def list_accelerators(profile: DeviceProfile, target: DeviceTarget) -> tuple[Accelerator, ...]:

@@ -29,7 +29,7 @@ from advisor.core import (
     UsageError,
     takes_options,
 )
-from advisor.isolation import memory_there as memory_there, require_memory
+from advisor.measurement import host
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     """
     # A time limit counts from the command, whose imports take seconds on a slow machine.
     started = COMMAND_BEGAN.get() or time.monotonic()
-    require_memory("a search", *SEARCH_BYTES)
+    host.require_memory("a search", *SEARCH_BYTES)
     from advisor.engine import Progress, make_display
 
     in_notebook = None
@@ -211,6 +211,11 @@ def _answer_so_far(show: Callable[[RunView], str] | None, run: RunFolder) -> str
     return so_far(view) if show is None else show(view)
 
 
+def memory_there() -> str:
+    """Return in words how much memory is free on this machine, and how much a process may take."""
+    return host.describe_memory()
+
+
 def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Draw the images of a demonstration, and return the options of its search:
     those given, else its own.
@@ -236,7 +241,7 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
     Raises:
         UsageError: an option or the images are invalid, as in :func:`search`.
     """
-    require_memory("a plan", *PLAN_BYTES)
+    host.require_memory("a plan", *PLAN_BYTES)
     from advisor.engine import preview
 
     return preview(_make_request(options))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.api._merged_images import GrownImage, MergedImages, merge_images, write_merged
 from advisor.api._runs import Run, search
 from advisor.core import (
     Configuration,
@@ -28,6 +27,7 @@ from advisor.core import (
     require_training,
     units,
 )
+from advisor.engine import GrownImage, MergedImages, merge_images, write_merged
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:

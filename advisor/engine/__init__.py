@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from advisor.engine._history.incumbents import Incumbent
     from advisor.engine._history.insights import Insights
     from advisor.engine._history.loaded_run import LoadedRun
+    from advisor.engine._history.merged_images import (
+        GrownImage,
+        MergedImages,
+        merge_images,
+        write_merged,
+    )
     from advisor.engine._history.origins import Child, read_origin
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Session
@@ -122,6 +128,7 @@ __all__ = [
     "FloatModel",
     "Folders",
     "Forecast",
+    "GrownImage",
     "HeldOut",
     "Images",
     "Incumbent",
@@ -134,6 +141,7 @@ __all__ = [
     "LoadedRun",
     "Machine",
     "Materials",
+    "MergedImages",
     "Part",
     "PlanView",
     "Pool",
@@ -183,6 +191,7 @@ __all__ = [
     "list_foreign_runtimes",
     "list_versions",
     "make_display",
+    "merge_images",
     "name_runtime",
     "one_each",
     "over_images",
@@ -199,4 +208,5 @@ __all__ = [
     "share_of",
     "warn_of_input",
     "with_files",
+    "write_merged",
 ]

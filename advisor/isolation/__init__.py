@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         usable_cores,
         waiting_factor,
     )
-    from advisor.isolation._memory import MemoryGate, memory_there, require_memory
+    from advisor.isolation._memory import MemoryGate, free_bytes
     from advisor.isolation._pause import Pause
     from advisor.isolation._pool import (
         EXPECTED_BYTES,
@@ -83,14 +83,13 @@ __all__ = [
     "Trainers",
     "agent",
     "compute_waited_share",
+    "free_bytes",
     "map_pools",
     "measure_slowdown",
-    "memory_there",
     "no_follow",
     "part_of_a_core",
     "read_quota_cores",
     "redirect_errors",
-    "require_memory",
     "run_program",
     "sweep_folders",
     "usable_cores",

@@ -3,14 +3,12 @@
 The limit of the control group counts like the memory of the machine.
 """
 
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
-from advisor.core import UsageError, show_bytes
 from advisor.isolation._control_groups import LISTING, ROOT, list_groups
 
 GROWS_S = 15.0
@@ -36,29 +34,6 @@ def free_bytes() -> int:
     within the limit of the cgroup.
     """
     return min(int(psutil.virtual_memory().available), _read_cgroup_room())
-
-
-def memory_there() -> str:
-    """Return in words how much memory is free, and how many addresses ``ulimit -v`` allows."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    allowed = ""
-    if limit != resource.RLIM_INFINITY:
-        allowed = f", and ulimit -v allows {show_bytes(limit)} of addresses"
-    return f"{show_bytes(free_bytes())} are free{allowed}"
-
-
-def require_memory(what: str, needed_bytes: int, address_bytes: int) -> None:
-    """Raise UsageError if memory for work, or the addresses that libraries reserve for it,
-    are not there.
-    """
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    has_addresses = limit == resource.RLIM_INFINITY or limit >= address_bytes
-    if free_bytes() >= needed_bytes and has_addresses:
-        return
-    needs = f"{show_bytes(needed_bytes)} of memory and {show_bytes(address_bytes)} of addresses"
-    raise UsageError(
-        f"{what} needs {needs}: {memory_there()}", "end other programs, or raise the limit"
-    )
 
 
 def _read_cgroup_room(root: Path = ROOT, listing: Path = LISTING) -> int:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,18 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from advisor.core import UsageError, Written, plural
-from advisor.isolation import GPU_DRIVER, ChildProcess, agent, read_quota_cores, usable_cores
+from advisor.core import UsageError, Written, plural, show_bytes
+from advisor.isolation import (
+    GPU_DRIVER,
+    CallLimits,
+    ChildPool,
+    ChildProcess,
+    Scratch,
+    agent,
+    free_bytes,
+    read_quota_cores,
+    usable_cores,
+)
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
 _X86_FEATURES = (
@@ -162,6 +173,40 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def describe_memory() -> str:
+    """Return in words how much memory is free, and how many addresses ``ulimit -v`` allows."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    allowed = ""
+    if limit != resource.RLIM_INFINITY:
+        allowed = f", and ulimit -v allows {show_bytes(limit)} of addresses"
+    return f"{show_bytes(free_bytes())} are free{allowed}"
+
+
+def require_memory(what: str, needed_bytes: int, address_bytes: int) -> None:
+    """Raise UsageError if memory for work, or the addresses that libraries reserve for it,
+    are not there.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    has_addresses = limit == resource.RLIM_INFINITY or limit >= address_bytes
+    if free_bytes() >= needed_bytes and has_addresses:
+        return
+    needs = f"{show_bytes(needed_bytes)} of memory and {show_bytes(address_bytes)} of addresses"
+    raise UsageError(
+        f"{what} needs {needs}: {describe_memory()}", "end other programs, or raise the limit"
+    )
+
+
+def try_runtime() -> bool:
+    """Load the runtime in a child process, and return whether the child has a network.
+
+    Raises StageError: no child process can be started, or it cannot load the runtime.
+    """
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        # A cheap call, for which the child has to load the runtime's native library.
+        pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60))
+        return bool(pool.call("advisor.isolation._child:has_network"))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from advisor.core import (
     UsageError,
 )
 from advisor.engine import Incumbent, LoadedRun, StageName
-from advisor.isolation import ChildPool, Scratch
+from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
 from advisor.reporting._answer import list_alternatives, make_headline, other_risks
 from advisor.reporting._answer_table import make_written_table
@@ -230,13 +230,14 @@ def write_at(run: Path) -> None:
 
 
 class Writers:
-    """Write the files of runs in so many child processes, while the caller answers further runs;
-    here without any.
+    """Write the files of runs: of several ones in child processes on all cores but one, while the
+    caller answers further runs; of a single one here.
     """
 
-    def __init__(self, children: int) -> None:
+    def __init__(self, several: bool) -> None:
         # A report takes seconds of processor time,
         # which the caller's own process needs for the next run.
+        children = usable_cores() - 1 if several else 0
         self._pool = ChildPool() if children > 0 else None
         self._threads = ThreadPoolExecutor(max(1, children))
         self._written: dict[Path, Future[None]] = {}

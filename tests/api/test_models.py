@@ -8,13 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from advisor.api import State, benchmark, benchmark_device, check_data, compress, diagnose, doctor
-from advisor.api._models import thread_counts
 from advisor.cli._main import app
 from advisor.core import ExitCode, UsageError, install_extra
 from advisor.devices._profiles import runtimes
 from advisor.engine._compress import compress as work, question
 from advisor.isolation import usable_cores
 from advisor.measurement import session
+from advisor.measurement._latency.timing import parse_threads
 from tests.builders import must_fail
 from tests.datasets.folders import make
 from tests.measurement import small_models
@@ -62,13 +62,13 @@ def test_a_card_that_there_is_not_is_refused(photos: Path) -> None:
 
 
 def test_thread_counts_are_numbers_or_all() -> None:
-    assert thread_counts((1, "2")) == (1, 2)
-    assert thread_counts(["all"]) == (usable_cores(),)
+    assert parse_threads((1, "2")) == (1, 2)
+    assert parse_threads(["all"]) == (usable_cores(),)
 
 
 @pytest.mark.parametrize("wrong", [0, "many", 1.5, 65])
 def test_a_thread_count_below_one_is_refused(wrong: Any) -> None:
-    must_fail(UsageError, f"--threads: '{wrong}' is not a whole number from 1 to 64", thread_counts, [wrong])
+    must_fail(UsageError, f"--threads: '{wrong}' is not a whole number from 1 to 64", parse_threads, [wrong])
 
 
 def test_a_benchmark_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_a_benchmark_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -
         "sustained_s": 5.0, "pipeline": False, "image": "a.jpg", "force": True, "tell": print,
     }  # fmt: skip
     benchmark("a.tflite", "b.tflite", threads=["2"], **options)
-    assert seen == [(("a.tflite", "b.tflite"), {**options, "threads": (2,)})]
+    assert seen == [(("a.tflite", "b.tflite"), {**options, "threads": ["2"]})]
 
 
 def test_a_benchmark_on_a_device_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_a_benchmark_on_a_device_passes_every_argument_on(monkeypatch: pytest.Mo
     ((models, device, accelerator, settings, *rest),) = seen
     assert (models, device, accelerator) == (("a.tflite",), "board:cpu", "cpu")
     assert (settings.address, settings.benchmark_model, settings.cores) == ("R58", Path("bm"), "f0")
-    assert rest == [["own"], (2,), "full", print, {"upload": None, "upload_images": None, "cloud_limit": "30min"}]
+    assert rest == [["own"], [2], "full", print, {"upload": None, "upload_images": None, "cloud_limit": "30min"}]
 
 
 def test_the_cpu_of_this_machine_is_no_device() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from advisor.api import (
     Run,
-    _answers as answers,
     check_run,
     compare,
     export,
@@ -103,7 +102,7 @@ def test_a_run_that_is_whole_has_no_problems_and_one_that_is_not_names_them(run:
 @pytest.mark.integration
 @pytest.mark.parametrize("cores", [1, 2])
 def test_each_of_several_runs_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
-    monkeypatch.setattr(answers, "usable_cores", lambda: cores)
+    monkeypatch.setattr(files, "usable_cores", lambda: cores)
     for name in ("first", "second"):
         write_run(tmp_path, [evaluation("mobilenet_v2_1.0_224")], manifest=host_manifest({}), name=name)
     made = [found.run for found in reevaluate(runs=tmp_path, device=["raspberry-pi-4"]) if found.run]
@@ -113,7 +112,7 @@ def test_each_of_several_runs_gets_its_report(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.integration
 def test_a_report_that_is_not_written_elsewhere_is_at_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "usable_cores", lambda: 2)
+    monkeypatch.setattr(files, "usable_cores", lambda: 2)
     monkeypatch.setattr(files, "WRITE_AT", "advisor.reporting._files:no_such_function")
     write_run(tmp_path, [evaluation("mobilenet_v2_1.0_224")], manifest=host_manifest({}))
     here, there = reevaluate(runs=tmp_path, device=["raspberry-pi-4"])

@@ -13,10 +13,10 @@ from PIL import Image, ImageOps
 from skimage import data
 
 from advisor.api import _updates as module
-from advisor.api._merged_images import CLAIMING_PARTS, GrownImage, MergedImages, merge_images
 from advisor.api._updates import NoNewFile, Update, compare_answers, update
 from advisor.core import UsageError
 from advisor.engine import LoadedRun, images_folder
+from advisor.engine._history.merged_images import CLAIMING_PARTS, GrownImage, MergedImages, merge_images
 from advisor.store import RunFolder
 from tests.builders import must_fail
 from tests.makers.searches import Searched

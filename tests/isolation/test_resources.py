@@ -11,9 +11,10 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.engine._pipeline.walker import run_coroutine
-from advisor.isolation import MemoryGate, Scratch, _memory as memory, require_memory, sweep_folders
+from advisor.isolation import MemoryGate, Scratch, sweep_folders
 from advisor.isolation._cores import MOST_SLOWDOWN, measure_slowdown, read_quota_cores, usable_cores
 from advisor.isolation._memory import GROWS_S, KEPT_FREE_BYTES, NO_LIMIT, _read_cgroup_room, free_bytes
+from advisor.measurement import host
 from tests.builders import must_fail, write_file
 from tests.tables import with_cases
 
@@ -105,10 +106,10 @@ def test_a_quota_of_cpu_time_grants_fewer_processors(
 
 
 def test_work_is_refused_before_it_begins_with_what_it_needs_and_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda: 300_000_000)
-    require_memory("a plan", 150_000_000, 0)
+    monkeypatch.setattr(host, "free_bytes", lambda: 300_000_000)
+    host.require_memory("a plan", 150_000_000, 0)
     with pytest.raises(UsageError, match="a search needs 850.0 MB of memory and 2.0 GB of addresses: 300.0 MB are"):
-        require_memory("a search", 850_000_000, 2_000_000_000)
+        host.require_memory("a search", 850_000_000, 2_000_000_000)
 
 
 async def _failing() -> None:

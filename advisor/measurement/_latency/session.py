@@ -23,6 +23,7 @@ from advisor.measurement._latency.timing import (
     compare_with_first,
     interleave_files,
     measure,
+    parse_threads,
     thread_counts,
 )
 from advisor.measurement._processes import detector_notes, read_model
@@ -194,13 +195,13 @@ def _check_arguments(
     """Return the plan of the options, and the files with their sizes;
     install another runtime if one is named.
     """
+    counts = tuple(thread_counts(parse_threads(options["threads"])))
     effort = options["effort"]
     if effort not in EFFORTS:
         raise UsageError(
             f"unknown effort '{effort}'{nearest(effort, EFFORTS)}",
             f"efforts: {', '.join(EFFORTS)}",
         )
-    counts = tuple(thread_counts(list(map(int, options["threads"]))))
     if not names:
         raise UsageError("no model given", "give one or more .tflite files")
     repeated = [name for index, name in enumerate(names) if name in names[:index]]

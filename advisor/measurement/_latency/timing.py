@@ -6,14 +6,15 @@ with a timing.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
-from advisor.core import RuntimeRefusal, UsageError, nearest
+from advisor.core import RuntimeRefusal, UsageError, nearest, parse_count
 from advisor.isolation import (
     AgentJson,
     agent,
+    usable_cores,
 )
 from advisor.measurement import _host as host
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
@@ -153,6 +154,18 @@ def common_clock(first: LatencyResult, second: LatencyResult) -> bool:
     """
     contended = first.contended or second.contended
     return not contended or bool(first.block_cpu_medians_ms) == bool(second.block_cpu_medians_ms)
+
+
+def parse_threads(threads: Iterable[int | str]) -> tuple[int, ...]:
+    """Return the thread counts of an option as numbers;
+    ``all`` is the number of cores that this process may use.
+
+    Raises:
+        UsageError: another text, or a number below 1 or above 64.
+    """
+    return tuple(
+        usable_cores() if count == "all" else parse_count("threads", count) for count in threads
+    )
 
 
 def thread_counts(threads: Sequence[int]) -> list[int]:

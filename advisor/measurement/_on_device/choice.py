@@ -27,7 +27,7 @@ from advisor.devices import (
     prefer_tflite,
     require_runtime,
 )
-from advisor.measurement._latency.timing import effort_named
+from advisor.measurement._latency.timing import effort_named, parse_threads
 from advisor.measurement._on_device.benchmark import benchmark_on_device
 from advisor.measurement._on_device.gpu import benchmark_on_gpu
 from advisor.measurement._on_device.in_runtimes import RuntimeHere, benchmark_in_runtimes
@@ -45,7 +45,7 @@ def benchmark_device(
     accelerator: str,
     settings: ConnectionSettings | None,
     profiles: Sequence[str | Path],
-    threads: Sequence[int],
+    threads: Sequence[int | str],
     effort: str,
     tell: Callable[[str], None],
     upload: Mapping[str, Any],
@@ -56,10 +56,11 @@ def benchmark_device(
     The arguments are those of :func:`advisor.api.benchmark_device`, which says what it raises;
     ``upload`` are those of :meth:`advisor.devices.ConnectionSettings.allow_upload`.
     """
+    counts = parse_threads(threads)
     names = [canonical(name.strip()) for name in device.split(",")]
     if len(names) > 1:
         _refuse_other_devices(names, accelerator, settings)
-        return _benchmark_runtimes(models, names, threads, effort, tell)
+        return _benchmark_runtimes(models, names, counts, effort, tell)
     (device,) = names
     _refuse_combination(models, device, accelerator, settings)
     # An unknown effort is refused before a device or a cloud is asked for anything.
@@ -74,14 +75,14 @@ def benchmark_device(
     if connection_settings is not None:
         connection_settings = connection_settings.allow_upload(upload)
         # Before the connection is made: without leave, nothing is sent.
-        connection_settings.require_leave(models, len(threads) or 1)
+        connection_settings.require_leave(models, len(counts) or 1)
     return benchmark_on_device(
         models,
         profile,
         target,
         _open_connection(profile, target, connection_settings),
         Predictor.load,
-        threads,
+        counts,
         effort,
         tell,
         keeps_prediction=connection_settings is not None and connection_settings.in_cloud,

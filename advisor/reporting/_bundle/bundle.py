@@ -10,7 +10,8 @@ files and the keys of ``bundle.json``: they stay, or ``SCHEMA_VERSION`` rises.
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -30,6 +31,7 @@ from advisor.core import (
     units,
 )
 from advisor.engine import LoadedRun
+from advisor.isolation import Scratch
 from advisor.reporting._app_size import app_growth
 from advisor.reporting._bundle import check
 from advisor.reporting._bundle.documents import (
@@ -194,6 +196,14 @@ def export(
         contents[check.SIGNATURE] = sign_bytes(contents[check.SUMS])
     replace_bundle(folder, contents)
     return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
+
+
+@contextmanager
+def export_for_block(run: Path) -> Iterator[Path]:
+    """Yield the folder of the bundle of a run's pick, and remove it after the block."""
+    with Scratch() as scratch:
+        export(run, scratch / "bundle")
+        yield scratch / "bundle"
 
 
 def _make_parts(

@@ -19,7 +19,7 @@ from advisor.core import UsageError, plural
 
 if TYPE_CHECKING:
     from advisor.datasets import LabelledImage, Survey
-    from advisor.engine import LoadedRun
+    from advisor.engine._history.loaded_run import LoadedRun
 
 HOLDOUT_OF_NEW = 0.3
 """Share of the new images of each class that judge both files:
@@ -151,7 +151,7 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
     which have none.
     """
     from advisor.datasets import Entry, Listing, Survey, list_files
-    from advisor.engine import images_folder
+    from advisor.engine._history.run_inputs import images_folder
 
     root = images_folder(earlier.folder)
     split = earlier.folder.read_json("split.json")
