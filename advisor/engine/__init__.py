@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.engine import _data_check as data_check
+    from advisor.engine import _data_check as data_check, _growth as growth
     from advisor.engine._compress.compress import compress, judge_float
     from advisor.engine._compress.question import prepare_compression
     from advisor.engine._compress.results import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from advisor.engine._history.origins import Child, read_origin
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Session
-    from advisor.engine._history.run_inputs import images_folder, resume_request
+    from advisor.engine._history.run_inputs import resume_request
     from advisor.engine._history.unfinished import continue_command
     from advisor.engine._label_faults import LabelCheck, LabelChecker
     from advisor.engine._pipeline import cost
@@ -172,8 +172,8 @@ __all__ = [
     "feature_stages",
     "find_contradictions",
     "finetune_card",
+    "growth",
     "identity",
-    "images_folder",
     "input_spec",
     "join_trained_head",
     "judge_float",

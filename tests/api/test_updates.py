@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -13,28 +14,33 @@ from PIL import Image, ImageOps
 from skimage import data
 
 from advisor.api import _updates as module
-from advisor.api._merged_images import CLAIMING_PARTS, GrownImage, MergedImages, merge_images
+from advisor.api._merged_images import MergedImages, merge_images as merge_all
 from advisor.api._updates import NoNewFile, Update, compare_answers, update
 from advisor.core import UsageError
-from advisor.engine import LoadedRun, images_folder
+from advisor.engine import LoadedRun
+from advisor.engine._growth import CLAIMING_PARTS, FileAnswer, GrownImage, LabelSet
 from advisor.store import RunFolder
+from advisor.tasks.classification._growth import ClassifierGrowth
 from tests.builders import must_fail
 from tests.makers.searches import Searched
 from tests.run_folders import aged, write_run
 from tests.tables import with_cases
 
 load_run = LoadedRun.load
+GROWTH = ClassifierGrowth()
+merge_images = partial(merge_all, grown=GROWTH)
 
 
 def judged(old: Sequence[str], new: Sequence[str], before: str, after: str, added: tuple[str, ...] = ()) -> Update:
     """Compare two files by their answers, a letter for each image of the old and the new hold-out."""
     images = [
-        GrownImage(Path(f"{number}.jpg"), label, CLAIMING_PARTS[0], new=is_new)
+        GrownImage(Path(f"{number}.jpg"), LabelSet(frozenset((label,))), CLAIMING_PARTS[0], new=is_new)
         for is_new, labels in ((False, old), (True, new))
         for number, label in enumerate(labels)
     ]
     merged = MergedImages(tuple(images), added, 0, 0, ())
-    return compare_answers("run", "runs/new", merged, before.split(), after.split())
+    answers = ([FileAnswer({label: 1.0}) for label in labels.split()] for labels in (before, after))
+    return compare_answers("run", "runs/new", merged, GROWTH, *answers)
 
 
 @with_cases
@@ -107,7 +113,7 @@ def test_a_search_that_does_not_begin_leaves_no_manifest_and_one_that_began_keep
 def more(tmp_path: Path, with_images: Searched) -> Path:
     """New images of a run: known ones, copies of its hold-out, a corrected label, and 20 of a new class."""
     split = with_images.run.read_json("split.json")
-    root = images_folder(with_images.run)
+    root = load_run(with_images.run).images_folder
     astronaut = next(row for row in split["holdout"] if row["class"] == "astronaut")
     learnt = [row for row in split["train"] if row["class"] == "astronaut"]
     folder = tmp_path / "more"
@@ -127,14 +133,14 @@ def more(tmp_path: Path, with_images: Searched) -> Path:
 def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more: Path, with_images: Searched) -> None:
     merged = merge_images(load_run(with_images.run), more)
     split = with_images.run.read_json("split.json")
-    assert (merged.new_classes, merged.known, merged.returned) == (("coins",), 1, 1)
+    assert (merged.new_labels, merged.known, merged.returned) == (("coins",), 1, 1)
     learnt = [row for row in split["train"] if row["class"] == "astronaut"]
     assert [path.name for path in merged.corrected] == [Path(learnt[1]["path"]).name]
     old = {image.path: image for image in merged.images if not image.new}
     assert {part: sum(image.part == part for image in old.values()) for part in CLAIMING_PARTS} == {
         part: len(split[part]) for part in CLAIMING_PARTS
     }
-    assert old[merged.corrected[0]].label == "rocket 'é'"
+    assert old[merged.corrected[0]].labels.there == {"rocket 'é'"}
     assert {image.path.name for image in merged.images if image.new} == {f"{number}.jpg" for number in range(20)}
     assert 0 < len(merged.list_holdout(new=True)) <= 6
     shutil.copytree(with_images.run.path, more.parent / "old")
@@ -148,7 +154,7 @@ def test_old_images_and_renamed_classes_are_refused(photos: Path, tmp_path: Path
     must_fail(UsageError, "has nothing new: all of it is in the run", merge_images, load_run(with_images.run), photos)
     shutil.copytree(photos / "astronaut", tmp_path / "photos" / "people")
     shutil.copytree(photos / "rocket 'é'", tmp_path / "photos" / "rocket 'é'")
-    said = "all images of the class 'astronaut' of the run are in 'people' now: the class was renamed"
+    said = "all images of the class 'astronaut' of the run are 'people' now: the class was renamed"
     must_fail(UsageError, said, merge_images, load_run(with_images.run), tmp_path / "photos")
 
 
@@ -159,7 +165,7 @@ def test_images_of_one_class_are_enough_and_none_may_be_of_two(more: Path, with_
     must_fail(UsageError, said, merge_images, load_run(with_images.run), more)
     shutil.rmtree(more / "astronaut")
     merged = merge_images(load_run(with_images.run), more)
-    assert (merged.new_classes, sum(image.new for image in merged.images)) == (("coins",), 20)
+    assert (merged.new_labels, sum(image.new for image in merged.images)) == (("coins",), 20)
 
 
 def test_several_new_classes_alone_are_probably_old_ones_under_other_names(more: Path, with_images: Searched) -> None:
