@@ -1,6 +1,5 @@
 """A model learns from more images: which of them judge, and when the new file ships."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -148,42 +147,7 @@ def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more:
     assert merge_images(load_run(old_run), more) == merged, "the draw is the same each time, also of an older version"
     old_run.write_request({**old_run.read_request(), "no_option": "of today"})
     must_fail(UsageError, "is damaged or of another version", update, old_run.path, more)
-
-
-def test_old_images_and_renamed_classes_are_refused(photos: Path, tmp_path: Path, with_images: Searched) -> None:
-    must_fail(UsageError, "has nothing new: all of it is in the run", merge_images, load_run(with_images.run), photos)
-    shutil.copytree(photos / "astronaut", tmp_path / "photos" / "people")
-    shutil.copytree(photos / "rocket 'é'", tmp_path / "photos" / "rocket 'é'")
-    said = "all images of the class 'astronaut' of the run are 'people' now: the class was renamed"
-    must_fail(UsageError, said, merge_images, load_run(with_images.run), tmp_path / "photos")
-
-
-def test_images_of_one_class_are_enough_and_none_may_be_of_two(more: Path, with_images: Searched) -> None:
-    shutil.rmtree(more / "rocket 'é'")
-    shutil.copy(more / "coins" / "0.jpg", more / "astronaut" / "0.jpg")
-    said = r"2 files with the bytes of a file of another class: '0.jpg' is 'astronaut' and 'coins'"
-    must_fail(UsageError, said, merge_images, load_run(with_images.run), more)
-    shutil.rmtree(more / "astronaut")
-    merged = merge_images(load_run(with_images.run), more)
-    assert (merged.new_labels, sum(image.new for image in merged.images)) == (("coins",), 20)
-
-
-def test_several_new_classes_alone_are_probably_old_ones_under_other_names(more: Path, with_images: Searched) -> None:
-    shutil.rmtree(more / "astronaut")
-    shutil.rmtree(more / "rocket 'é'")
-    shutil.copytree(more / "coins", more / "money")
-    for path in (more / "money").iterdir():
-        with Image.open(path) as image:
-            inverted = ImageOps.invert(image)
-        inverted.save(path)
-    with pytest.raises(UsageError, match=r"none of its classes \(coins, money\) is a class of the run: astronaut"):
-        merge_images(load_run(with_images.run), more)
-
-
-def test_a_run_whose_images_are_gone_is_refused(tmp_path: Path, more: Path, with_images: Searched) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(with_images.run.path, run)
-    dataset = json.loads((run / "dataset.json").read_text())
-    (run / "dataset.json").write_text(json.dumps({**dataset, "folder": str(tmp_path / "empty")}))
-    refused = must_fail(UsageError, "are gone or changed, such as", merge_images, load_run(RunFolder.open(run)), more)
-    assert "restore the images" in refused.hint
+    dataset = old_run.read_json("dataset.json")
+    old_run.write_json("dataset.json", {**dataset, "folder": str(more)})
+    old_run.write_request(with_images.run.read_request())
+    must_fail(UsageError, "are gone or changed, such as", merge_images, load_run(old_run), more)

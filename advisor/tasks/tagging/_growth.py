@@ -297,14 +297,13 @@ def _describe_unknown(
         notes.append(f"not learnt, as fewer than {LEAST} images have it: {listed(rare, NAMED)}")
     learnt = [label for label in only_new if label not in rare]
     if learnt:
-        notes.append(
-            f"the images of the run do not state {listed(learnt, NAMED)}: not known there, so it"
-            " neither teaches nor judges"
-        )
+        names = listed(learnt, NAMED)
+        notes.append(f"not stated for the images of the run, so unknown there: {names}")
     silent = [label for label in old.classes if label not in new.classes]
     if silent and added:
+        names = listed(silent, NAMED)
         notes.append(
-            f"the new images do not state {listed(silent, NAMED)}: not known there; if it has"
-            " another name now, give it that of the run"
+            f"not stated for the new images, so unknown there: {names} (give a renamed label its"
+            " name in the run)"
         )
     return notes
