@@ -2,7 +2,7 @@
 
 :func:`advisor.update` calls :func:`merge_images` before it searches, and :func:`write_merged`
 writes the manifest that the new search reads. The task reads the images and their labels
-(:class:`advisor.engine.growth.Growth`). An image of the run never changes its part. The draw
+(:class:`.Growth`). An image of the run never changes its part. The draw
 of new images depends on their bytes alone, so the same images are divided in the same way again.
 """
 
@@ -218,6 +218,7 @@ class _Matched:
 def _match_bytes(data: Path, grown: growth.Growth, read: growth.GrowingSet) -> _Matched:
     """Return the labels of all images, and which new files are those of the run."""
     labels = list(read.labels)
+    # The places of the images with the same bytes.
     alike: dict[str, list[int]] = {}
     for place, image in enumerate(read.images):
         alike.setdefault(image.sha256, []).append(place)
@@ -305,6 +306,7 @@ def _name_rarest(read: growth.GrowingSet, free: Sequence[int]) -> dict[int, str]
     Parts that share the rare labels share the frequent ones, too.
     """
     counts = Counter[str]()
+    # Of the new images alone: their shares are drawn.
     for place in free:
         counts.update(read.labels[place].there)
     rarest = {}

@@ -2,7 +2,7 @@
 
 Read :func:`update` first. :func:`.merge_images` adds the new images to those of the run, each in
 one part. :func:`compare_answers` decides by what both files answer to the old hold-out and to a
-new one. The task reads images and compares answers (:class:`advisor.engine.growth.Growth`). The
+new one. The task reads images and compares answers (:class:`.Growth`). The
 answer is printed as JSON, and is ``lineage.json`` of the new run, so the names of its fields stay.
 """
 

@@ -20,7 +20,7 @@ TAIL = 0.025  # Probability outside each end of a 95 % interval
 
 
 class ClassifierGrowth(growth.Growth):
-    """See :class:`advisor.engine.growth.Growth`."""
+    """See :class:`.Growth`."""
 
     def read(self, earlier: LoadedRun, data: Path) -> growth.GrowingSet:
         """Return the images of a run and the new ones, each with its one class."""

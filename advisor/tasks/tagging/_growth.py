@@ -29,7 +29,7 @@ NAMED = 5  # Labels that a sentence names
 
 
 class TaggerGrowth(growth.Growth):
-    """See :class:`advisor.engine.growth.Growth`."""
+    """See :class:`.Growth`."""
 
     words = growth.Words("label", "labels", "mAP", "set of labels", "sets of labels")
 
@@ -174,6 +174,7 @@ def _require_one_spelling(data: Path, old: Sequence[str], new: Sequence[str]) ->
     names = {label.casefold(): label for label in old}
     for label in new:
         known = names.get(label.casefold(), label)
+        # The run itself may have both, and then tells them apart.
         if label not in old and known != label:
             raise UsageError(
                 f"'{data}': the label '{label}' is '{known}' of the run in other letters",
@@ -192,6 +193,8 @@ def _compare_labels(
     for images in (old, old.restrict(run.rows)):
         if images.without_useless(table).images.dataset.fingerprint == run.fingerprint:
             return ()
+    # Which labels were changed is kept nowhere, but their names are: with a renamed label the
+    # earlier file would be wrong everywhere.
     pick = earlier.decision.pick
     known = pick.answers.per_class_recall if pick else {}
     gone = [label for label in known if label not in old.classes]
@@ -219,6 +222,7 @@ def _join_surveys(
     images = []
     labels = []
     rows: dict[bool, list[int]] = {True: [], False: []}
+    # By path, because a table that has grown names files of the run again.
     of_run = {}
     for place, image in enumerate(old.images.dataset.images):
         name = old.images.dataset.show_path(image.path)
