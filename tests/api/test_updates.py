@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 from skimage import data
 
 from advisor.api import _updates as module
@@ -108,46 +108,25 @@ def test_a_search_that_does_not_begin_leaves_no_manifest_and_one_that_began_keep
     must_fail(UsageError, "needs TensorFlow", update, with_images.run.path, "more")
 
 
-@pytest.fixture
-def more(tmp_path: Path, with_images: Searched) -> Path:
-    """New images of a run: known ones, copies of its hold-out, a corrected label, and 20 of a new class."""
+def test_images_are_read_with_their_one_class(tmp_path: Path, with_images: Searched) -> None:
     split = with_images.run.read_json("split.json")
-    root = load_run(with_images.run).images_folder
-    astronaut = next(row for row in split["holdout"] if row["class"] == "astronaut")
-    learnt = [row for row in split["train"] if row["class"] == "astronaut"]
+    learnt = [row["path"] for row in split["train"] if row["class"] == "astronaut"]
     folder = tmp_path / "more"
-    for name in ("astronaut", "coins", "rocket 'é'"):
+    for name, path in (("astronaut", learnt[0]), ("rocket 'é'", learnt[1])):
         (folder / name).mkdir(parents=True)
-    shutil.copy(root / learnt[0]["path"], folder / "astronaut" / "known.jpg")
-    shutil.copy(root / learnt[1]["path"], folder / "rocket 'é'" / "corrected.jpg")
-    with Image.open(root / astronaut["path"]) as image:
-        ImageOps.mirror(image).save(folder / "astronaut" / "mirrored.jpg")
+        shutil.copy(load_run(with_images.run).images_folder / path, folder / name / Path(path).name)
+    (folder / "coins").mkdir()
     coins = Image.fromarray(data.coins()).convert("RGB")
     for number in range(20):
         box = (17 * number, 11 * number, 17 * number + 60, 11 * number + 60)
         coins.crop(box).resize((96, 96)).save(folder / "coins" / f"{number}.jpg")
-    return folder
-
-
-def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more: Path, with_images: Searched) -> None:
-    merged = merge_images(load_run(with_images.run), more)
-    split = with_images.run.read_json("split.json")
-    assert (merged.new_labels, merged.known, merged.returned) == (("coins",), 1, 1)
-    learnt = [row for row in split["train"] if row["class"] == "astronaut"]
-    assert [path.name for path in merged.corrected] == [Path(learnt[1]["path"]).name]
-    old = {image.path: image for image in merged.images if not image.new}
-    assert {part: sum(image.part == part for image in old.values()) for part in CLAIMING_PARTS} == {
-        part: len(split[part]) for part in CLAIMING_PARTS
-    }
-    assert old[merged.corrected[0]].labels.there == {"rocket 'é'"}
-    assert {image.path.name for image in merged.images if image.new} == {f"{number}.jpg" for number in range(20)}
-    assert 0 < len(merged.list_holdout(new=True)) <= 6
-    shutil.copytree(with_images.run.path, more.parent / "old")
-    aged(old_run := RunFolder.open(more.parent / "old"))
-    assert merge_images(load_run(old_run), more) == merged, "the draw is the same each time, also of an older version"
+    merged = merge_images(load_run(with_images.run), folder)
+    assert (merged.new_labels, merged.known, merged.added) == (("coins",), 1, 20 - len(merged.list_holdout(new=True)))
+    assert [path.name for path in merged.corrected] == [Path(learnt[1]).name]
+    shutil.copytree(with_images.run.path, tmp_path / "old")
+    aged(old_run := RunFolder.open(tmp_path / "old"))
+    assert merge_images(load_run(old_run), folder) == merged, "the draw is the same each time, also of an older version"
+    old_run.write_json("dataset.json", {**old_run.read_json("dataset.json"), "folder": str(folder)})
+    must_fail(UsageError, "are gone or changed, such as", merge_images, load_run(old_run), folder)
     old_run.write_request({**old_run.read_request(), "no_option": "of today"})
-    must_fail(UsageError, "is damaged or of another version", update, old_run.path, more)
-    dataset = old_run.read_json("dataset.json")
-    old_run.write_json("dataset.json", {**dataset, "folder": str(more)})
-    old_run.write_request(with_images.run.read_request())
-    must_fail(UsageError, "are gone or changed, such as", merge_images, load_run(old_run), more)
+    must_fail(UsageError, "is damaged or of another version", update, old_run.path, folder)
