@@ -2,15 +2,15 @@
 
 Read :func:`update` first. :func:`.merge_images` adds the new images to those of the run, each in
 one part. :func:`compare_answers` decides by what both files answer to the old hold-out and to a
-new one. The answer is printed as JSON, and is ``lineage.json`` of the new run, so the names of its
-fields stay.
+new one. The task reads images and compares answers (:class:`.Growth`). The
+answer is printed as JSON, and is ``lineage.json`` of the new run, so the names of its fields stay.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from advisor.core import (
     require_training,
     units,
 )
-from advisor.engine import GrownImage, MergedImages, merge_images, write_merged
+from advisor.engine import MergedImages, growth, merge_images, write_merged
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 LINEAGE = "lineage.json"
 """File of the new run that names the earlier one, and what was compared."""
 
-TAIL = 0.025  # Probability outside each end of a 95 % interval
-SHOWN = 5  # Images that are named for each class that got worse
 NOT_ASKED = ("out", "request", "max_trials", "resume", "most_images")
 """Options of the run that the new search does not have: they belong to one run."""
 
@@ -46,51 +44,6 @@ class NoNewFile(StageError):
     """The search with the new images made no file. What it has done is in the cache."""
 
     exit_code = ExitCode.UNSATISFIED
-
-
-@dataclass(frozen=True)
-class JudgedPart(Written):
-    """Shares of right answers of two files on the same images.
-
-    Attributes:
-        images: number of images.
-        before: share of right answers of the earlier file, in %.
-        after: that of the new file, in %.
-        gain: points that the new file gains.
-        low: lower end of its 95 % interval.
-        high: upper end.
-    """
-
-    images: int
-    before: float
-    after: float
-    gain: float
-    low: float
-    high: float
-
-    @property
-    def sentence(self) -> str:
-        """The gain with its interval: ``+1.8 points (0.3 to 3.3)``."""
-        return f"{self.gain:+.1f} points ({self.low:+.1f} to {self.high:+.1f})"
-
-
-@dataclass(frozen=True)
-class WorseClass(Written):
-    """A class of which the new file recognises fewer images of the old hold-out.
-
-    Attributes:
-        label: the class.
-        before: images that the earlier file recognised.
-        after: images that the new file recognises.
-        images: number of its images.
-        examples: images that the earlier file had right and the new one has not.
-    """
-
-    label: str
-    before: int
-    after: int
-    images: int
-    examples: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -109,47 +62,70 @@ class Update(Written):
         known: new files that the run had already.
         returned: new files that show the same as an image of the old hold-out, and were not learnt
             from.
-        corrected: images of the run with a corrected label.
-        new_classes: classes that the earlier file does not know.
-        worse: classes that got worse on the old hold-out.
+        corrected: images of the run with corrected labels.
+        new_classes: classes, or labels, that the earlier file does not know.
+        worse: those that got worse on the old hold-out.
+        notes: what else a reader should know of the new images.
+        words: the words of the task for them.
     """
 
-    entries = ("schema_version", "*")
+    # The words are those of the lines alone.
+    entries = (
+        "schema_version",
+        "parent",
+        "run",
+        "ship",
+        "reason",
+        "figure=words.figure",
+        "old",
+        "new",
+        "added",
+        "known",
+        "returned",
+        "corrected",
+        "new_classes",
+        "worse",
+        "notes",
+    )
     schema_version = 1
 
     parent: str
     run: str
     ship: bool
     reason: str
-    old: JudgedPart
-    new: JudgedPart | None
+    old: growth.JudgedPart
+    new: growth.JudgedPart | None
     added: int
     known: int
     returned: int
     corrected: int
     new_classes: tuple[str, ...]
-    worse: tuple[WorseClass, ...]
+    worse: tuple[growth.WorseLabel, ...]
+    notes: tuple[str, ...] = ()
+    words: growth.Words = field(default_factory=growth.Words)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The answer in lines of text."""
         from advisor.reporting import make_typed_path
 
+        figure = self.words.figure
         lines = [
             self.reason,
-            f"right on the old hold-out: {self.old.before:.1f} %, then {self.old.after:.1f} %",
+            f"{figure} on the old hold-out: {self.old.before:.1f} %, then {self.old.after:.1f} %",
         ]
         if self.new is not None:
             lines.append(
-                f"right on new images: {self.new.before:.1f} %, then {self.new.after:.1f} %"
+                f"{figure} on new images: {self.new.before:.1f} %, then {self.new.after:.1f} %"
             )
         lines.append(_count_images(self))
         if self.new_classes:
-            lines.append(f"new classes: {', '.join(self.new_classes)}")
+            lines.append(f"new {self.words.labels}: {', '.join(self.new_classes)}")
+        lines += self.notes
         for row in self.worse:
             lines.append(
-                f"class '{row.label}' got worse on the old hold-out: {row.before}, then"
-                f" {row.after} of {row.images} right, such as {row.examples[0]}"
+                f"{self.words.label} '{row.label}' got worse on the old hold-out: {row.before},"
+                f" then {row.after} of {row.images} right, such as {row.examples[0]}"
             )
         # A file that should not ship needs no command: the earlier one stays.
         run = shlex.quote(make_typed_path(Path(self.run)))
@@ -170,7 +146,9 @@ def _count_images(update: Update) -> str:
     if update.known:
         parts.append(f"{update.known} were known")
     if update.corrected:
-        parts.append(f"{plural(update.corrected, 'label')} of the run corrected")
+        words = update.words
+        what = plural(update.corrected, words.corrected, words.several_corrected)
+        parts.append(f"{what} of the run corrected")
     return "; ".join(parts)
 
 
@@ -198,7 +176,7 @@ def update(
     Args:
         run: folder of the earlier run.
         data: folder or manifest of labelled images: new ones of old classes, new classes, or
-            corrected labels.
+            corrected labels. A label that the images of the run do not state is unknown for them.
         search_again: ask the question of the run again, with all its candidates, in place of the
             pick alone.
         time_limit: most time of the search, such as ``"3min"``; None for that of the run.
@@ -206,32 +184,41 @@ def update(
         quiet: show no progress.
 
     Raises:
-        UsageError: the run has no pick or no classes, its images are gone, or the new ones hold
-            nothing new.
+        UsageError: the run has no pick, or models of its task do not learn from more images. Its
+            images are gone, or the new ones hold nothing new.
         StageError: no file was made, or a file cannot run.
     """
     from advisor.engine import LoadedRun
 
     earlier = LoadedRun.load(run)
-    pick = _require_pick(earlier, shlex.quote(str(run)))
+    typed = shlex.quote(str(run))
+    grown = _require_growth(earlier, typed)
+    pick = _require_pick(earlier, typed)
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
     _refuse_early(folder, time_limit, None if search_again else pick)
-    merged = merge_images(earlier, Path(data))
+    merged = merge_images(earlier, Path(data), grown)
     # In the folder of the runs, where it stays:
     # the request of the new run names it, and --resume reads it.
     name = f"{earlier.name}-and-{Path(data).stem}"
-    manifest = write_merged(merged, _find_free_name(folder, name))
-    question = _repeat_question(earlier, pick.configuration, search_again)
+    manifest = write_merged(merged, _find_free_name(folder, name), grown)
+    question = _repeat_question(earlier, None if search_again else pick.configuration)
     question |= {"data": str(manifest), "out": str(folder)}
     if time_limit:
         question["time_limit"] = time_limit
-    shipped = (folder / "latest").resolve()
+    shipped = _find_shipped(folder)
     later = _search_merged(manifest, question, quiet)
-    answer = _judge_new_run(earlier, later, merged)
+    answer = _judge_new_run(earlier, later, merged, grown)
     _keep_answer(answer, later.path, shipped)
     if answer is None:
         raise _refuse_without_file(later)
     return answer
+
+
+def _find_shipped(folder: Path) -> Path | None:
+    """Return the run of a folder whose file ships; None if the folder is new."""
+    latest = folder / "latest"
+    # The path of a link that is not there would later lead to itself.
+    return latest.resolve() if latest.exists() else None
 
 
 def _refuse_without_file(later: Run) -> NoNewFile:
@@ -241,7 +228,7 @@ def _refuse_without_file(later: Run) -> NoNewFile:
     )
 
 
-def _keep_answer(answer: Update | None, run: Path, shipped: Path) -> None:
+def _keep_answer(answer: Update | None, run: Path, shipped: Path | None) -> None:
     """Write the answer into the new run, and let ``runs/latest`` name the run whose file ships."""
     grown = RunFolder.open(Path(run))
     if answer is not None:
@@ -251,13 +238,15 @@ def _keep_answer(answer: Update | None, run: Path, shipped: Path) -> None:
         grown.give_latest_back(shipped)
 
 
-def _judge_new_run(earlier: LoadedRun, later: Run, merged: MergedImages) -> Update | None:
+def _judge_new_run(
+    earlier: LoadedRun, later: Run, merged: MergedImages, grown: growth.Growth
+) -> Update | None:
     """Return which file should ship; None if the new run has no file."""
     # A budget that nothing meets still has a closest file as the pick,
     # so None means that no file was made.
     if later.decision.pick is None:
         return None
-    return judge_runs(earlier, Path(later.path), merged)
+    return judge_runs(earlier, Path(later.path), merged, grown)
 
 
 def _refuse_early(folder: Path, time_limit: str | None, repeated: Evaluation | None) -> None:
@@ -300,36 +289,38 @@ def _list_requests(folder: Path) -> set[Path]:
     return set(folder.glob("*/request.yaml"))
 
 
-def _repeat_question(
-    earlier: LoadedRun, configuration: Configuration, with_all: bool
-) -> dict[str, Any]:
-    """Return the options of the earlier search ``with_all`` its candidates,
-    or with those of one configuration.
-    """
+def _repeat_question(earlier: LoadedRun, configuration: Configuration | None) -> dict[str, Any]:
+    """Return the options of the earlier search with those of one configuration, or with all."""
     question: dict[str, Any] = {}
     for name, value in earlier.request.written.items():
         if name not in NOT_ASKED:
             question[name] = value
-    if not with_all:
+    if configuration is not None:
         question["candidates"] = [configuration.card]
         question["training"] = [configuration.training]
         question["compressions"] = [configuration.compression]
     return question
 
 
-def _require_pick(earlier: LoadedRun, typed: str) -> Evaluation:
-    """Return the pick of a run, which is ``typed`` in commands;
-    refuse one without classes, or without a file.
+def _require_growth(earlier: LoadedRun, typed: str) -> growth.Growth:
+    """Return how models of a run's task learn from more images; refuse a task without this.
+
+    The run is ``typed`` in commands.
     """
     task = earlier.question.of_task
-    pick = earlier.decision.pick
-    if not task.labelled:
+    grown = task.growth()
+    if grown is None:
         raise UsageError(
-            f"'{earlier.name}' is a run of --task {task.name}, and update needs images with one"
-            " class each",
+            f"'{earlier.name}' is a run of --task {task.name}, which update does not know",
             f"search again with all images: advisor search --request {typed}/request.yaml --data"
             " ALL_IMAGES",
         )
+    return grown
+
+
+def _require_pick(earlier: LoadedRun, typed: str) -> Evaluation:
+    """Return the pick of a run, which is ``typed`` in commands; refuse one without a file."""
+    pick = earlier.decision.pick
     if pick is None or not pick.artefact:
         raise UsageError(
             f"'{earlier.name}' has no file that could be compared",
@@ -338,59 +329,72 @@ def _require_pick(earlier: LoadedRun, typed: str) -> Evaluation:
     return pick
 
 
-def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
+def judge_runs(
+    earlier: LoadedRun, run: Path, merged: MergedImages, grown: growth.Growth
+) -> Update:
     """Return which file should ship,
     by the answers of both to the old hold-out and to the new one.
     """
+    from advisor.engine import LoadedRun
+
+    # The earlier run has no answers to the new images, so both files are run on all of them.
+    photographs = []
+    for image in (*merged.list_holdout(new=False), *merged.list_holdout(new=True)):
+        photographs.append(image.path)
+    before = _answer_photographs(earlier, photographs)
+    after = _answer_photographs(LoadedRun.load(run), photographs)
+    return compare_answers(earlier.name, str(run), merged, grown, before, after)
+
+
+def _answer_photographs(run: LoadedRun, photographs: Sequence[Path]) -> list[growth.FileAnswer]:
+    """Return what the pick of a run answers to photographs."""
     from advisor.reporting import predict
 
-    old = merged.list_holdout(new=False)
-    new = merged.list_holdout(new=True)
-    # The earlier run has no answers to the new images, so both files are run on all of them.
-    photographs = [image.path for image in (*old, *new)]
+    pick = run.decision.pick
+    thresholds = pick.answers.label_thresholds if pick else {}
+    photograph_answers = predict(run.folder.path, photographs, every_score=True)
+    errors = [answer.error for answer in photograph_answers if answer.error]
+    # A single image without an answer counts as wrong; without any, nothing is compared.
+    if errors and len(errors) == len(photographs):
+        raise StageError(f"'{run.name}' answers no photograph: {errors[0]}")
     answers = []
-    for folder in (earlier.folder.path, run):
-        answered = predict(folder, photographs)
-        # A photograph without an answer counts as wrong.
-        answers.append([answer.found[0].label if answer.found else "" for answer in answered])
-    return compare_answers(earlier.name, str(run), merged, *answers)
+    for photograph in photograph_answers:
+        scores = {result.label: result.score for result in photograph.found}
+        answers.append(growth.FileAnswer(scores, thresholds))
+    return answers
 
 
 def compare_answers(
     parent: str,
     run: str,
     merged: MergedImages,
-    before: Sequence[str],
-    after: Sequence[str],
+    grown: growth.Growth,
+    before: growth.Answers,
+    after: growth.Answers,
 ) -> Update:
     """Return which file should ship.
 
-    The new file ships if it is right more often on all images than chance allows, and the old
-    hold-out does not show a loss: 95 % intervals of paired answers, see :func:`_judge_part`. Few
-    images may judge a class that the earlier file does not know. There, it ships too if it
-    recognises more of the class than a guess would, and loses nothing in sum.
+    The new file ships if its figure on all images is higher than chance allows, and the old
+    hold-out does not show a loss: 95 % intervals of both answers to the same images, see
+    :meth:`.Growth.judge`. Few images may judge a label that the earlier file does not know. There,
+    it ships too if it tells the label better than a guess would, and loses nothing in sum.
 
     Args:
         parent: name of the earlier run.
         run: folder of the new run.
         merged: the images; their old hold-out comes first in the answers.
-        before: class that the earlier file gives to each image of the old and the new hold-out.
+        grown: how the task compares files.
+        before: what the earlier file answers to each image of the old and the new hold-out.
         after: that of the new file.
     """
     old = merged.list_holdout(new=False)
     new = merged.list_holdout(new=True)
-    labels = [image.label for image in (*old, *new)]
-    right_before = [answer == label for answer, label in zip(before, labels, strict=True)]
-    right_after = [answer == label for answer, label in zip(after, labels, strict=True)]
+    images = [*old, *new]
     count = len(old)
-    on_old = _judge_part(right_before[:count], right_after[:count])
-    on_new = _judge_part(right_before[count:], right_after[count:]) if new else None
-    on_all = _judge_part(right_before, right_after)
-    of_new_classes = []
-    for is_right, label in zip(right_after, labels, strict=True):
-        if label in merged.new_classes:
-            of_new_classes.append(is_right)
-    learnt = on_all.gain > 0 and _beats_guess(of_new_classes, classes=len(set(labels)))
+    on_old = grown.judge(old, before[:count], after[:count])
+    on_new = grown.judge(new, before[count:], after[count:]) if new else None
+    on_all = grown.judge(images, before, after)
+    learnt = on_all.gain > 0 and grown.has_learnt(merged.new_labels, images, after)
     ship = (on_all.low > 0 or learnt) and not _is_worse(on_old)
     return Update(
         parent=parent,
@@ -403,12 +407,14 @@ def compare_answers(
         known=merged.known,
         returned=merged.returned,
         corrected=len(merged.corrected),
-        new_classes=merged.new_classes,
-        worse=_list_worse(old, before[:count], after[:count]),
+        new_classes=merged.new_labels,
+        worse=grown.list_worse(old, before[:count], after[:count]),
+        notes=merged.notes,
+        words=grown.words,
     )
 
 
-def _is_worse(judged: JudgedPart) -> bool:
+def _is_worse(judged: growth.JudgedPart) -> bool:
     """Return whether the images show a loss: the whole interval lies below zero.
 
     Less would let chance keep a better file from shipping.
@@ -417,7 +423,10 @@ def _is_worse(judged: JudgedPart) -> bool:
 
 
 def _explain_verdict(
-    ship: bool, on_old: JudgedPart, on_new: JudgedPart | None, on_all: JudgedPart
+    ship: bool,
+    on_old: growth.JudgedPart,
+    on_new: growth.JudgedPart | None,
+    on_all: growth.JudgedPart,
 ) -> str:
     """Return why the new file should ``ship`` or not, with what it gains on both hold-outs."""
     gained = ""
@@ -430,71 +439,3 @@ def _explain_verdict(
         return f"ship the new file: {figures}, which shows no loss"
     why = "the gain may be chance" if on_all.gain > 0 else "the images show no gain"
     return f"keep the old file: {why}: {figures}"
-
-
-def _judge_part(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
-    """Return what two files reach on the same images,
-    with the exact 95 % interval of their difference.
-
-    Images on which both are right or both are wrong say nothing. Of the others, the share that the
-    new file has right is compared with one half by the exact interval of a binomial share (C.
-    Clopper and E. Pearson, Biometrika 26, 1934; the test is McNemar's, Psychometrika 12, 1947). A
-    bootstrap is too sure where few images differ.
-    """
-    from scipy.special import betaincinv
-
-    count = len(before)
-    wins = sum(now and not then for then, now in zip(before, after, strict=True))
-    losses = sum(then and not now for then, now in zip(before, after, strict=True))
-    differ = wins + losses
-    # The function is not defined at its ends.
-    low = 0.0
-    if wins:
-        low = float(betaincinv(wins, losses + 1, TAIL))
-    high = 1.0
-    if losses:
-        high = float(betaincinv(wins + 1, losses, 1 - TAIL))
-    points = 100 * differ / count
-    return JudgedPart(
-        images=count,
-        before=100 * sum(before) / count,
-        after=100 * sum(after) / count,
-        gain=100 * (wins - losses) / count,
-        low=points * (2 * low - 1),
-        high=points * (2 * high - 1),
-    )
-
-
-def _beats_guess(right: Sequence[bool], classes: int) -> bool:
-    """Return whether so many right answers are more than a guess among the classes gives,
-    with 97.5 % certainty.
-    """
-    from scipy.special import betaincinv
-
-    if not any(right):
-        return False
-    least = float(betaincinv(sum(right), len(right) - sum(right) + 1, TAIL))
-    return least > 1 / classes
-
-
-def _list_worse(
-    images: Sequence[GrownImage], before: Sequence[str], after: Sequence[str]
-) -> tuple[WorseClass, ...]:
-    """Return the classes of which the new file recognises fewer images,
-    those with the largest loss first.
-    """
-    worse = []
-    for label in sorted({image.label for image in images}):
-        places = [place for place, image in enumerate(images) if image.label == label]
-        count_before = sum(before[place] == label for place in places)
-        count_after = sum(after[place] == label for place in places)
-        if count_after < count_before:
-            # Only images that the earlier file had right: they show what the user would lose.
-            lost = []
-            for place in places:
-                if before[place] == label != after[place]:
-                    lost.append(str(images[place].path))
-            worse.append(
-                WorseClass(label, count_before, count_after, len(places), tuple(lost[:SHOWN]))
-            )
-    return tuple(sorted(worse, key=lambda row: row.after - row.before))

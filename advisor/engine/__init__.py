@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
+    from advisor.engine import _growth as growth
     from advisor.engine._compress.compress import compress, judge_float
     from advisor.engine._compress.question import prepare_compression
     from advisor.engine._compress.results import (
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from advisor.engine._history.insights import Insights
     from advisor.engine._history.loaded_run import LoadedRun
     from advisor.engine._history.merged_images import (
-        GrownImage,
         MergedImages,
         merge_images,
         write_merged,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from advisor.engine._history.origins import Child, read_origin
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Session
-    from advisor.engine._history.run_inputs import images_folder, resume_request
+    from advisor.engine._history.run_inputs import resume_request
     from advisor.engine._history.tiles import TileComparison, judge_tiles
     from advisor.engine._history.unfinished import continue_command
     from advisor.engine._label_faults import LabelCheck, LabelChecker
@@ -128,7 +128,6 @@ __all__ = [
     "FloatModel",
     "Folders",
     "Forecast",
-    "GrownImage",
     "HeldOut",
     "Images",
     "Incumbent",
@@ -182,8 +181,8 @@ __all__ = [
     "feature_stages",
     "find_contradictions",
     "finetune_card",
+    "growth",
     "identity",
-    "images_folder",
     "input_spec",
     "join_trained_head",
     "judge_float",

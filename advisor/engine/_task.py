@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from advisor.catalog import Card
     from advisor.datasets import InputSpec
     from advisor.engine._data_check import DataCheck
+    from advisor.engine._growth import Growth
     from advisor.engine._label_faults import LabelChecker
     from advisor.engine._pipeline.evaluation.judge import Judge
     from advisor.engine._pipeline.images import Images, Role
@@ -88,6 +89,10 @@ class SearchTask(TaskFacts, ABC):
     @abstractmethod
     def judge(self, question: Question) -> Judge:
         """Return what turns these answers into figures."""
+
+    def growth(self) -> Growth | None:
+        """Return how its models learn from more images; None if ``advisor update`` refuses."""
+        return None
 
 
 def find_task(name: str) -> SearchTask:

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Interval
 from advisor.measurement._label_thresholds import answers_of_label
-from advisor.measurement._other_images import Floats, of_other_images, sums_of_units, units_of
+from advisor.measurement._other_images import (
+    Floats,
+    half_width,
+    of_other_images,
+    sums_of_units,
+    units_of,
+)
 
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]
@@ -207,6 +213,39 @@ class LabelScores:
         sizes = np.bincount(units)
         rest = (exact.sum() - sums_of_units(exact, units)) / np.maximum(len(exact) - sizes, 1)
         return macro, micro, of_other_images(float(exact.mean()), rest)
+
+
+def measure_gain(before: LabelScores, after: LabelScores) -> Interval:
+    """Return the mean average precision that later scores of the same images gain, -1 to 1, with
+    its 95 % interval.
+
+    The interval is that of the jackknife over groups, with Student's distribution, see
+    :func:`.of_other_images`. It lacks the root of two, because the question is which file is
+    better, and not what other images show.
+    """
+    known = ~np.isnan(after.by_class)
+    if not known.any():
+        return Interval(0.0, 0.0, 0.0)
+    value = float((after.by_class - before.by_class)[known].mean())
+    without = _mean_known((after._without - before._without)[:, known])
+    moved = np.where(np.isfinite(without), without - value, 0.0)
+    units = units_of(after.groups, len(moved))
+    half = half_width(value + sums_of_units(moved, units))
+    return Interval(value, max(value - half, -1.0), min(value + half, 1.0))
+
+
+def precision_by_chance(truth: Truth) -> float:
+    """Return the mean average precision (0-1) of scores that know nothing of the image.
+
+    In a random order, the precision of a label is the share of the images that have it.
+    """
+    present = (truth == 1).sum(axis=0)
+    known = (truth >= 0).sum(axis=0)
+    # A label that no image has, has no average precision.
+    has_label = present > 0
+    if not has_label.any():
+        return 0.0
+    return float((present[has_label] / known[has_label]).mean())
 
 
 def _mean_known(values: Doubles) -> Doubles:

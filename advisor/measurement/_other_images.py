@@ -75,7 +75,7 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     Introduction to the Bootstrap", 1993, chapter 11; G. Hahn and W. Meeker, "Statistical
     Intervals", 1991, section 4.8).
     """
-    from scipy.special import expit, logit, stdtrit
+    from scipy.special import expit, logit
 
     figures = np.asarray(without, np.float64)
     # Without one group nothing may be left to judge. That group then adds no spread.
@@ -84,14 +84,14 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     # One group says nothing about others: the figure may be anything there.
     if count < 2:
         return OtherImagesRange(value, 0.0, 1.0, 0.5)
-    error = float(np.sqrt((count - 1) / count * np.square(figures - figures.mean()).sum()))
+    error = _jackknife_error(figures)
     # All groups have the same figure, so their spread shows nothing.
     if error == 0.0:
         ends = Interval.wilson(value * count, count)
         low = min(value, ends.low)
         high = max(value, ends.high)
         return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))
-    half = float(stdtrit(_count_freedom(figures), (1 + LEVEL) / 2)) * 2**0.5 * error
+    half = half_width(figures) * 2**0.5
     # Log odds of 0 and 1 are infinite.
     inside = min(max(value, EDGE), 1 - EDGE)
     # The derivative of the log odds turns a half width of the figure into one of its log odds.
@@ -99,6 +99,28 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     low = float(expit(logit(inside) - half_of_odds))
     high = float(expit(logit(inside) + half_of_odds))
     return OtherImagesRange(value, min(value, low), max(value, high), error)
+
+
+def half_width(figures: NDArray[np.float64]) -> float:
+    """Return the half width of the 95 % interval of a figure, from its values without each group
+    of images (U,); endless for a single group.
+    """
+    from scipy.special import stdtrit
+
+    count = len(figures)
+    if count < 2:
+        return float("inf")
+    error = _jackknife_error(figures)
+    # Equal values have no spread, and no freedom.
+    if error == 0.0:
+        return 0.0
+    return float(stdtrit(_count_freedom(figures), (1 + LEVEL) / 2)) * error
+
+
+def _jackknife_error(figures: NDArray[np.float64]) -> float:
+    """Return the standard error of a figure, from its values without each group (U,)."""
+    count = len(figures)
+    return float(np.sqrt((count - 1) / count * np.square(figures - figures.mean()).sum()))
 
 
 def _count_freedom(figures: NDArray[np.float64]) -> float:

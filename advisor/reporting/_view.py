@@ -36,7 +36,6 @@ from advisor.engine import (
     LoadedRun,
     Request,
     continue_command,
-    images_folder,
 )
 from advisor.reporting._frames import evaluations_frame
 from advisor.reporting._looser_limits import make_looser_command
@@ -195,7 +194,7 @@ class RunView:
             next_topic=topic,
             next_command=command,
             insights=insights,
-            images=images_folder(run.folder),
+            images=run.images_folder,
             problems=problems,
         )
 

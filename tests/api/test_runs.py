@@ -7,17 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from advisor.api import (
-    Run,
-    check_run,
-    compare,
-    export,
-    exportable,
-    plan,
-    reevaluate,
-    report,
-    search,
-)
+from advisor.api import Run, check_run, compare, export, exportable, plan, reevaluate, report, search
 from advisor.core import Evaluation, Status, UsageError
 from advisor.engine import _question as question
 from advisor.engine._history.changes import host_manifest

@@ -1,40 +1,45 @@
 """A model learns from more images: which of them judge, and when the new file ships."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 from skimage import data
 
 from advisor.api import _updates as module
 from advisor.api._updates import NoNewFile, Update, compare_answers, update
 from advisor.core import UsageError
-from advisor.engine import LoadedRun, images_folder
-from advisor.engine._history.merged_images import CLAIMING_PARTS, GrownImage, MergedImages, merge_images
+from advisor.engine import LoadedRun
+from advisor.engine._growth import CLAIMING_PARTS, FileAnswer, GrownImage, LabelSet
+from advisor.engine._history.merged_images import MergedImages, merge_images as merge_all
 from advisor.store import RunFolder
+from advisor.tasks.classification._growth import ClassifierGrowth
 from tests.builders import must_fail
 from tests.makers.searches import Searched
 from tests.run_folders import aged, write_run
 from tests.tables import with_cases
 
 load_run = LoadedRun.load
+GROWTH = ClassifierGrowth()
+merge_images = partial(merge_all, grown=GROWTH)
 
 
 def judged(old: Sequence[str], new: Sequence[str], before: str, after: str, added: tuple[str, ...] = ()) -> Update:
     """Compare two files by their answers, a letter for each image of the old and the new hold-out."""
     images = [
-        GrownImage(Path(f"{number}.jpg"), label, CLAIMING_PARTS[0], new=is_new)
+        GrownImage(Path(f"{number}.jpg"), LabelSet(frozenset((label,))), CLAIMING_PARTS[0], new=is_new)
         for is_new, labels in ((False, old), (True, new))
         for number, label in enumerate(labels)
     ]
     merged = MergedImages(tuple(images), added, 0, 0, ())
-    return compare_answers("run", "runs/new", merged, before.split(), after.split())
+    answers = ([FileAnswer({label: 1.0}) for label in labels.split()] for labels in (before, after))
+    return compare_answers("run", "runs/new", merged, GROWTH, *answers)
 
 
 @with_cases
@@ -103,81 +108,25 @@ def test_a_search_that_does_not_begin_leaves_no_manifest_and_one_that_began_keep
     must_fail(UsageError, "needs TensorFlow", update, with_images.run.path, "more")
 
 
-@pytest.fixture
-def more(tmp_path: Path, with_images: Searched) -> Path:
-    """New images of a run: known ones, copies of its hold-out, a corrected label, and 20 of a new class."""
+def test_images_are_read_with_their_one_class(tmp_path: Path, with_images: Searched) -> None:
     split = with_images.run.read_json("split.json")
-    root = images_folder(with_images.run)
-    astronaut = next(row for row in split["holdout"] if row["class"] == "astronaut")
-    learnt = [row for row in split["train"] if row["class"] == "astronaut"]
+    learnt = [row["path"] for row in split["train"] if row["class"] == "astronaut"]
     folder = tmp_path / "more"
-    for name in ("astronaut", "coins", "rocket 'é'"):
+    for name, path in (("astronaut", learnt[0]), ("rocket 'é'", learnt[1])):
         (folder / name).mkdir(parents=True)
-    shutil.copy(root / learnt[0]["path"], folder / "astronaut" / "known.jpg")
-    shutil.copy(root / learnt[1]["path"], folder / "rocket 'é'" / "corrected.jpg")
-    with Image.open(root / astronaut["path"]) as image:
-        ImageOps.mirror(image).save(folder / "astronaut" / "mirrored.jpg")
+        shutil.copy(load_run(with_images.run).images_folder / path, folder / name / Path(path).name)
+    (folder / "coins").mkdir()
     coins = Image.fromarray(data.coins()).convert("RGB")
     for number in range(20):
         box = (17 * number, 11 * number, 17 * number + 60, 11 * number + 60)
         coins.crop(box).resize((96, 96)).save(folder / "coins" / f"{number}.jpg")
-    return folder
-
-
-def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more: Path, with_images: Searched) -> None:
-    merged = merge_images(load_run(with_images.run), more)
-    split = with_images.run.read_json("split.json")
-    assert (merged.new_classes, merged.known, merged.returned) == (("coins",), 1, 1)
-    learnt = [row for row in split["train"] if row["class"] == "astronaut"]
-    assert [path.name for path in merged.corrected] == [Path(learnt[1]["path"]).name]
-    old = {image.path: image for image in merged.images if not image.new}
-    assert {part: sum(image.part == part for image in old.values()) for part in CLAIMING_PARTS} == {
-        part: len(split[part]) for part in CLAIMING_PARTS
-    }
-    assert old[merged.corrected[0]].label == "rocket 'é'"
-    assert {image.path.name for image in merged.images if image.new} == {f"{number}.jpg" for number in range(20)}
-    assert 0 < len(merged.list_holdout(new=True)) <= 6
-    shutil.copytree(with_images.run.path, more.parent / "old")
-    aged(old_run := RunFolder.open(more.parent / "old"))
-    assert merge_images(load_run(old_run), more) == merged, "the draw is the same each time, also of an older version"
+    merged = merge_images(load_run(with_images.run), folder)
+    assert (merged.new_labels, merged.known, merged.added) == (("coins",), 1, 20 - len(merged.list_holdout(new=True)))
+    assert [path.name for path in merged.corrected] == [Path(learnt[1]).name]
+    shutil.copytree(with_images.run.path, tmp_path / "old")
+    aged(old_run := RunFolder.open(tmp_path / "old"))
+    assert merge_images(load_run(old_run), folder) == merged, "the draw is the same each time, also of an older version"
+    old_run.write_json("dataset.json", {**old_run.read_json("dataset.json"), "folder": str(folder)})
+    must_fail(UsageError, "are gone or changed, such as", merge_images, load_run(old_run), folder)
     old_run.write_request({**old_run.read_request(), "no_option": "of today"})
-    must_fail(UsageError, "is damaged or of another version", update, old_run.path, more)
-
-
-def test_old_images_and_renamed_classes_are_refused(photos: Path, tmp_path: Path, with_images: Searched) -> None:
-    must_fail(UsageError, "has nothing new: all of it is in the run", merge_images, load_run(with_images.run), photos)
-    shutil.copytree(photos / "astronaut", tmp_path / "photos" / "people")
-    shutil.copytree(photos / "rocket 'é'", tmp_path / "photos" / "rocket 'é'")
-    said = "all images of the class 'astronaut' of the run are in 'people' now: the class was renamed"
-    must_fail(UsageError, said, merge_images, load_run(with_images.run), tmp_path / "photos")
-
-
-def test_images_of_one_class_are_enough_and_none_may_be_of_two(more: Path, with_images: Searched) -> None:
-    shutil.rmtree(more / "rocket 'é'")
-    shutil.copy(more / "coins" / "0.jpg", more / "astronaut" / "0.jpg")
-    said = r"2 files with the bytes of a file of another class: '0.jpg' is 'astronaut' and 'coins'"
-    must_fail(UsageError, said, merge_images, load_run(with_images.run), more)
-    shutil.rmtree(more / "astronaut")
-    merged = merge_images(load_run(with_images.run), more)
-    assert (merged.new_classes, sum(image.new for image in merged.images)) == (("coins",), 20)
-
-
-def test_several_new_classes_alone_are_probably_old_ones_under_other_names(more: Path, with_images: Searched) -> None:
-    shutil.rmtree(more / "astronaut")
-    shutil.rmtree(more / "rocket 'é'")
-    shutil.copytree(more / "coins", more / "money")
-    for path in (more / "money").iterdir():
-        with Image.open(path) as image:
-            inverted = ImageOps.invert(image)
-        inverted.save(path)
-    with pytest.raises(UsageError, match=r"none of its classes \(coins, money\) is a class of the run: astronaut"):
-        merge_images(load_run(with_images.run), more)
-
-
-def test_a_run_whose_images_are_gone_is_refused(tmp_path: Path, more: Path, with_images: Searched) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(with_images.run.path, run)
-    dataset = json.loads((run / "dataset.json").read_text())
-    (run / "dataset.json").write_text(json.dumps({**dataset, "folder": str(tmp_path / "empty")}))
-    refused = must_fail(UsageError, "are gone or changed, such as", merge_images, load_run(RunFolder.open(run)), more)
-    assert "restore the images" in refused.hint
+    must_fail(UsageError, "is damaged or of another version", update, old_run.path, folder)

@@ -5,17 +5,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from advisor.core import (
-    CardFacts,
-    Decision,
-    DeviceFigures,
-    Evaluation,
-    Limits,
-    Provenance,
-    Quantity,
-    Status,
-    TuningFacts,
-)
+from advisor.core import CardFacts, Decision, DeviceFigures, Evaluation, Limits, Provenance, Status, TuningFacts
 from advisor.core._choosing import Chooser, costs_of, dominates, front
 from advisor.core._posterior import Posterior
 from advisor.core._preferences import parse_preference
@@ -167,7 +157,7 @@ def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads
 def test_the_named_file_is_the_pick_in_the_range_that_changes_it(rows: list[tuple[float, float]], guess: bool) -> None:
     of_time = Provenance.PREDICTED if guess else Provenance.MEASURED
     made = [evaluation(f"at{i}", accuracy=60 + ms + mb, p90=ms, size=1e6 * mb) for i, (ms, mb) in enumerate(rows)]
-    candidates = [replace(row, latency=Quantity(row.latency_ms, "ms", of_time)) for row in made]
+    candidates = [replace(row, latency=replace(present(row.latency), provenance=of_time)) for row in made]
     for flip in decide(candidates, LIMITS).flips:
         tightened = re.fullmatch(r"the (latency|size) budget.* is between (\S+) and (\S+) (?:ms|MB)", flip.condition)
         name, *ends = tightened.groups() if tightened else ("",)

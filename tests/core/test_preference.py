@@ -67,15 +67,12 @@ def test_weights_of_the_user_count_factors_whatever_the_budget() -> None:
     assert weights.within({"latency": 50.0, "size": 1e6}) == weights
 
 
-def test_the_reason_says_which_points_are_given_up_for_what() -> None:
+def test_the_reason_says_what_is_given_up_and_twice_the_weight_on_size_is_a_flip() -> None:
     best = evaluation("best", accuracy=90.4, latency=20, size=9e6)
     cheap = evaluation("cheap", accuracy=90, latency=5, size=3e6)
     reason = Decision.of_evaluations([best, cheap], LIMITS).reason
     assert "It gives up 0.4 points, and up to 2.2 points may be noise here" in reason
     assert "It is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less, in all worth 1.3 points)" in reason
-
-
-def test_twice_the_weight_on_size_is_among_the_flips() -> None:
     quick = evaluation("quick", accuracy=90, latency=5, size=4e6)
     light = evaluation("light", accuracy=90, latency=12, size=3.4e6)
     decision = Decision.of_evaluations([quick, light], LIMITS)

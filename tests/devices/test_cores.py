@@ -63,13 +63,10 @@ def test_a_damaged_list_of_cores_is_refused(tmp_path: Path, text: str, message: 
     must_fail(UsageError, rf"cores.yaml:\d: .*{message}", read_cores, path)
 
 
-def test_litert_computes_floats_at_half_the_rate_of_ncnn_where_the_core_has_16_bit_floats() -> None:
+def test_the_rate_of_ncnn_is_twice_that_of_litert_with_16_bit_floats_and_integers_gain_from_a_dot_product() -> None:
     new, old = (np.exp(vector(device(core, "ncnn"))[0] - vector(device(core))[0]) for core in ("A76", "A72"))
     assert new == pytest.approx(2)
     assert old == pytest.approx(1)
-
-
-def test_integers_gain_from_a_dot_product() -> None:
     gains = [np.exp(vector(device(c), "int8")[0] - vector(device(c))[0]) for c in ("A72", "A76", "A710", "ARM1176")]
     assert gains == pytest.approx([2, 4, 8, 1])
     assert arithmetic_of("ai-edge-litert", "float16") == "float16"

@@ -31,7 +31,7 @@ from advisor.devices._connections.benchmark_model import parse_output
 from advisor.devices._profiles import read_profile
 from advisor.devices._profiles.cores import read_cores
 from advisor.devices._profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
-from advisor.engine import LoadedRun, images_folder, resolve
+from advisor.engine import LoadedRun, resolve
 from advisor.engine._question.options import read_request_file
 from advisor.isolation import Finished
 from advisor.measurement import Delegation, measure
@@ -145,7 +145,7 @@ def first_lines(text: str, count: int) -> str:
 
 
 def read_run(file: Path) -> Path:
-    return images_folder(LoadedRun.load(file.parent).folder)
+    return LoadedRun.load(file.parent).images_folder
 
 
 @pytest.fixture(scope="module")

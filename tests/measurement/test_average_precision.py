@@ -146,18 +146,12 @@ def test_the_threshold_has_the_best_f1(right: list[float], wrong: list[float], l
     assert choose_threshold(true, found, SIZES[:1] * len(true), 1) == pytest.approx(least)
 
 
-def test_a_second_box_on_an_object_is_wrong() -> None:
+def test_one_threshold_for_all_classes_leaves_out_second_boxes_and_all_where_none_is_right() -> None:
     found = [marked((HERE, 0, 0.9), (HERE, 0, 0.5))]
     assert choose_threshold([boxes(HERE)], found, SIZES[:1], 1) == pytest.approx(0.7)
-
-
-def test_one_threshold_is_for_all_classes() -> None:
     true = [boxes(HERE, THERE, labels=[0, 1])] * 2
     found = [boxes(HERE, sure=0.9), boxes(THERE, labels=[1], sure=0.3)]
     assert choose_threshold(true, found, SIZES[:2], 2) == pytest.approx(0.15)
-
-
-def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
     assert choose_threshold([boxes(HERE)], [boxes(THERE, sure=0.6)], SIZES[:1], 1) == pytest.approx(0.8)
     assert choose_threshold([boxes(HERE)], [boxes()], SIZES[:1], 1) == 0.5
     assert choose_threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5

@@ -206,12 +206,9 @@ def test_normalised_arrays_are_taken_with_and_without_a_batch(brightness_model: 
     assert np.array_equal(found[0], found[1])
 
 
-def test_a_wrong_size_is_named(brightness_model: Path) -> None:
+def test_a_wrong_size_and_a_file_for_a_newer_runtime_are_named(tmp_path: Path, brightness_model: Path) -> None:
     with pytest.raises(StageError, match=r"\(9, 9, 3\) for an input of shape \(8, 8, 3\)"):
         predict_pixels(brightness_model, np.zeros((1, 9, 9, 3), np.uint8), VIEW)
-
-
-def test_a_file_for_a_newer_runtime_is_refused(tmp_path: Path, brightness_model: Path) -> None:
     newer = small_models.saved(tmp_path, small_models.of_a_newer_runtime(brightness_model.read_bytes()), "newer.tflite")
     with pytest.raises(RuntimeRefusal, match=r"newer.tflite: LiteRT cannot load the model: .*version '99'"):
         predict_pixels(newer, np.zeros((1, 8, 8, 3), np.uint8), VIEW)

@@ -7,7 +7,7 @@ unknown. The labels are a part of the data's fingerprint.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +57,7 @@ class LabelSetSurvey:
     notes: tuple[str, ...] = ()
     #: images that have labels, of which none is used
     with_unused_labels: frozenset[Path] = frozenset()
+    by_columns: bool = False  # each label has a column
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -89,6 +90,21 @@ class LabelSetSurvey:
         Raises UsageError if no layout fits, or if no label is left that some images have and
         others do not.
         """
+        return cls.read_all(path, progress, most).without_useless(path)
+
+    @classmethod
+    def read_all(
+        cls,
+        path: Path,
+        progress: Progress | None = None,
+        most: int | None = None,
+        known: Collection[str] = (),
+    ) -> LabelSetSurvey:
+        """Read images with all their labels, those too that cannot be learnt from these images.
+
+        ``known`` are labels of other images: where there are some, these need not have one.
+        Raises UsageError if no layout fits.
+        """
         if _has_boxes(path):
             boxes = BoxSurvey.read_images(path, progress, most)
             rows = []
@@ -96,8 +112,8 @@ class LabelSetSurvey:
                 rows.append([name in content for name in boxes.classes])
             truth = np.array(rows, np.int8)
             note = "The labels of an image are the classes of its boxes."
-            return _without_useless(cls(boxes.images, boxes.classes, truth, (note,)), path)
-        listing = list_label_sets(path)
+            return cls(boxes.images, boxes.classes, truth, (note,))
+        listing = list_label_sets(path, known)
         by_path = {entry.image.path: entry for entry in listing.entries}
         entries = [replace(entry.image, label=ONE_CLASS) for entry in by_path.values()]
         files = Listing(listing.root, entries, (), listing.rejected, listing.notes)
@@ -108,7 +124,29 @@ class LabelSetSurvey:
             entry = by_path[image.path]
             for column, name in enumerate(classes):
                 truth[row, column] = UNKNOWN if name in entry.unknown else name in entry.there
-        return _without_useless(cls(images, classes, truth), path)
+        return cls(images, classes, truth, by_columns=listing.by_columns)
+
+    def without_useless(self, path: Path) -> LabelSetSurvey:
+        """Return the survey without labels that cannot be learnt and without unknown images.
+
+        A label is left out if too few images have it, or too few are known to lack it; then an
+        image is left out if none of its labels is known. ``path`` is named by the UsageError if no
+        label is left.
+        """
+        return _without_useless(self, path)
+
+    def restrict(self, names: Collection[str]) -> LabelSetSurvey:
+        """Return the survey with some images alone, by their paths within the data."""
+        dataset = self.images.dataset
+        places = []
+        others = []
+        for place, image in enumerate(dataset.images):
+            if dataset.show_path(image.path) in names:
+                places.append(place)
+            else:
+                others.append(Rejected(image.path, "not asked for"))
+        images = self.images.without_images(others)
+        return replace(self, images=images, truth=self.truth[places])
 
     def divide_images(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
         """Return the division of the images, in which each part has its share of each label.
@@ -192,11 +230,7 @@ def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError
 
 
 def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
-    """Return the survey without labels that cannot be learnt and without unknown images.
-
-    A label is left out if too few images have it, or too few are known to lack it; then an image
-    is left out if none of its labels is known.
-    """
+    """See :meth:`LabelSetSurvey.without_useless`."""
     present = (read.truth == 1).sum(axis=0)
     lacking = (read.truth == 0).sum(axis=0)
     nowhere = np.flatnonzero(present + lacking == 0).tolist()

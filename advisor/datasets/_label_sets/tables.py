@@ -8,7 +8,7 @@ other values is no class.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -41,6 +41,8 @@ TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t", "x", "✓", "✔"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 MINUS = frozenset({"-1", "-1.0"})
 UNKNOWN_WORDS = frozenset({"", "nan", "null", "none", "<na>", "?", "unknown"})
+# Title of a column beside the labels: a list of labels of which nobody knows if they are there.
+UNKNOWN_LABELS = "unknown_labels"
 # Share of the cells of a column that say yes, no or unknown, from which on the column is a class.
 CLASS_SHARE = 0.95
 MOST_CLASSES = 1000
@@ -60,10 +62,11 @@ Rows = Mapping[Path, Sequence[ImageRow]]
 """The rows of each image."""
 
 
-def list_label_sets(path: Path) -> LabelSetListing:
+def list_label_sets(path: Path, known: Collection[str] = ()) -> LabelSetListing:
     """List the images of a table, or of the tables in a folder and in the folders of its parts.
 
     Tables may have the images in them. A folder without a table is read as folders of classes.
+    Where labels are ``known``, a table need not name one.
     Raises UsageError if the path does not exist, or neither a table nor a folder can be read as
     labels.
     """
@@ -95,9 +98,14 @@ def list_label_sets(path: Path) -> LabelSetListing:
         notes += listing.notes
     root = path if path.is_dir() else path.parent
     listing = LabelSetListing(
-        root, tuple(entries), classes, tuple(rejected), tuple(dict.fromkeys(notes))
+        root,
+        tuple(entries),
+        classes,
+        tuple(rejected),
+        tuple(dict.fromkeys(notes)),
+        by_columns=all(listing.by_columns for listing in listings),
     )
-    return _refuse_odd_classes(listing, tables[0][0])
+    return listing if known and not classes else _refuse_odd_classes(listing, tables[0][0])
 
 
 def _refuse_odd_classes(listing: LabelSetListing, table: Path) -> LabelSetListing:
@@ -163,12 +171,19 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
     labels = next((title for title in TAGS if title in titles), "")
     images = next((title for title in IMAGE_COLUMNS if title in titles), "")
     stated = {images}.union(*SPLIT.values())
+    not_known = (UNKNOWN_LABELS,) if labels else ()
     # The prefix keeps the columns of classes apart from the others, whatever a class is named.
     others: dict[str, tuple[str, ...]] = {}
     for title in titles:
         if not labels and title not in stated:
             others[f"{_COLUMN}{title}"] = (title,)
-    names = {"path": IMAGE_COLUMNS, "label": (labels,), **SPLIT, **others}
+    names = {
+        "path": IMAGE_COLUMNS,
+        "label": (labels,),
+        UNKNOWN_LABELS: not_known,
+        **SPLIT,
+        **others,
+    }
     wanted = ManifestColumns(names, ("path", "label") if labels else ("path",), HINT, lists=False)
     rows = defaultdict[Path, list[ImageRow]](list)
     for number, row in read_rows(table, wanted):
@@ -187,8 +202,10 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
 
 def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
     """Return the images of a table with one column of labels; a cell may have several."""
-    cells = [row.image.label for row in chain.from_iterable(rows.values())]
-    split = split_cells(cells, table.name)
+    all_rows = list(chain.from_iterable(rows.values()))
+    split = split_cells([row.image.label for row in all_rows], table.name)
+    not_known = [row.cells.get(UNKNOWN_LABELS, "").strip() for row in all_rows]
+    unknown_labels = split_cells(not_known, table.name).labels
     entries = []
     rejected = []
     for path, rows_of_image in rows.items():
@@ -205,8 +222,11 @@ def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
             rejected.append(Rejected(path, reason))
             continue
         labels = frozenset(chain.from_iterable(sets))
-        entries.append(LabelSetEntry(rows_of_image[0].image, labels))
-    classes = frozenset(chain.from_iterable(entry.there for entry in entries))
+        unknown: frozenset[str] = frozenset()
+        for row in rows_of_image:
+            unknown |= unknown_labels[row.cells.get(UNKNOWN_LABELS, "").strip()]
+        entries.append(LabelSetEntry(rows_of_image[0].image, labels, unknown - labels))
+    classes = frozenset(chain.from_iterable(entry.there | entry.unknown for entry in entries))
     return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), split.notes)
 
 

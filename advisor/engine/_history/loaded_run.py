@@ -14,7 +14,12 @@ from typing import Any
 from advisor.core import Decision, Evaluation, Status, UsageError
 from advisor.datasets import InputSpec
 from advisor.engine._decide import decide_run
-from advisor.engine._history.run_inputs import locate_paths, read_section, read_stored_request
+from advisor.engine._history.run_inputs import (
+    images_folder,
+    locate_paths,
+    read_section,
+    read_stored_request,
+)
 from advisor.engine._question import Question, Request, resolve
 from advisor.store import SEAL, Problem, RunFolder
 
@@ -54,6 +59,11 @@ class LoadedRun:
     def name(self) -> str:
         """The folder's name."""
         return self.folder.path.name
+
+    @property
+    def images_folder(self) -> Path:
+        """The folder that the paths of the images in ``split.json`` are relative to."""
+        return images_folder(self.folder)
 
     @property
     def question(self) -> Question:

@@ -1,7 +1,8 @@
 """The images of a run together with new ones: which are learnt from, and which judge both files.
 
 :func:`advisor.update` calls :func:`merge_images` before it searches, and :func:`write_merged`
-writes the manifest that the new search reads. An image of the run never changes its part. The draw
+writes the manifest that the new search reads. The task reads the images and their labels
+(:class:`.Growth`). An image of the run never changes its part. The draw
 of new images depends on their bytes alone, so the same images are divided in the same way again.
 """
 
@@ -12,125 +13,128 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core import UsageError, plural
+from advisor.engine import _growth as growth
 
 if TYPE_CHECKING:
-    from advisor.datasets import LabelledImage, Survey
+    from advisor.datasets import LabelledImage
     from advisor.engine._history.loaded_run import LoadedRun
 
-HOLDOUT_OF_NEW = 0.3
-"""Share of the new images of each class that judge both files:
-enough to show a gain on a few hundred.
+HOLDOUT, VALIDATION, TRAIN = growth.CLAIMING_PARTS
+
+SHARES_OF_NEW = ((HOLDOUT, 0.3), (VALIDATION, 0.15))
+"""Shares of the new images of each label that judge both files, enough to show a gain on a few
+hundred, and that choose among the forms of the new file.
 """
 
-VALIDATION_OF_NEW = 0.15
-"""Share of the new images of each class that choose among the forms of the new file."""
-
-CLAIMING_PARTS = ("holdout", "validation", "train")
-"""Parts of the run in the order in which they claim a new image
-that shows the same as one of theirs.
-"""
-
-WRITTEN_PARTS = {"holdout": "test", "validation": "val", "train": "train"}
-
-
-@dataclass(frozen=True)
-class GrownImage:
-    """One image of the old and new ones together."""
-
-    path: Path
-    label: str
-    part: str  # of :data:`CLAIMING_PARTS`
-    group: str = ""
-    new: bool = False
+WRITTEN_PARTS = {HOLDOUT: "test", VALIDATION: "val", TRAIN: "train"}
 
 
 @dataclass(frozen=True)
 class MergedImages:
     """The images of a run with new ones, and how many of the new ones were left out, and why."""
 
-    images: tuple[GrownImage, ...]
-    new_classes: tuple[str, ...]  # classes that the run did not know
-    known: int  # new files that the run has with the same label
+    images: tuple[growth.GrownImage, ...]
+    new_labels: tuple[str, ...]  # labels that the run did not know
+    known: int  # new files that the run has with the same labels
     returned: int  # new files that show the same as an image of the old hold-out
-    corrected: tuple[Path, ...]  # images of the run whose label the new files correct
+    corrected: tuple[Path, ...]  # images of the run whose labels the new files correct
+    notes: tuple[str, ...] = ()  # sentences for the answer
 
     @property
     def added(self) -> int:
         """Number of new images that are learnt from."""
-        return sum(image.new and image.part != CLAIMING_PARTS[0] for image in self.images)
+        return sum(image.new and image.part != HOLDOUT for image in self.images)
 
-    def list_holdout(self, new: bool) -> list[GrownImage]:
+    def list_holdout(self, new: bool) -> list[growth.GrownImage]:
         """Return the images that judge both files: the new ones, or those of the old hold-out."""
         judging = []
         for image in self.images:
-            if image.part == CLAIMING_PARTS[0] and image.new is new:
+            if image.part == HOLDOUT and image.new is new:
                 judging.append(image)
         return judging
 
 
-def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
+def merge_images(earlier: LoadedRun, data: Path, grown: growth.Growth) -> MergedImages:
     """Return the images of a run together with new ones, each in one part.
 
     Images of the run keep their parts. A new file with the bytes of an old one is not added;
-    another label corrects the old one. A new image that shows the same as one of the old hold-out
+    other labels correct the old ones. A new image that shows the same as one of the old hold-out
     is left out, and one that shows the same as another old image goes to that one's part. Of the
     others, groups of near duplicates stay together.
 
     Raises:
         UsageError: images of the run are gone or changed, the new ones cannot be read, nothing is
-            new, or a class of the run has another name.
+            new, or a label of the run has another name.
     """
     from advisor.datasets import Pair
 
-    survey = _read_images(earlier, data)
-    classes = survey.dataset.classes
-    images = survey.dataset.images
-    of_run = [image for image in images if image.part]
-    pairs = [(pair.first, pair.second) for pair in Pair.find_alike(survey.thumbnails)]
-    labels, known, corrected = _match_bytes(images, len(of_run))
+    read = grown.read(earlier, data)
+    pairs = [(pair.first, pair.second) for pair in Pair.find_alike(read.thumbnails)]
+    matched = _match_bytes(data, grown, read)
+    before = read.labels[: read.of_run]
+    read = replace(read, labels=matched.labels)
     merged = []
-    for place, image in enumerate(of_run):
-        label = labels.get(place, image.label)
-        merged.append(GrownImage(image.path, classes[label], image.part, image.group))
-    claims = _claim_copies(of_run, pairs)
+    for place, image in enumerate(read.images[: read.of_run]):
+        merged.append(growth.GrownImage(image.path, read.labels[place], image.part, image.group))
+    claims = _claim_copies(read, pairs)
     returned = 0
     free: list[int] = []
-    for place in range(len(of_run), len(images)):
-        if place in known:
-            continue
+    for place in range(read.of_run, len(read.images)):
         part = claims.get(place, "")
-        image = images[place]
-        if part == CLAIMING_PARTS[0]:
+        # It is there already, in the part of the run's image.
+        if place in matched.known:
+            continue
+        if part == HOLDOUT:
             returned += 1
         elif part:
-            label_of_new = classes[image.label]
-            merged.append(GrownImage(image.path, label_of_new, part, image.group, new=True))
+            image = read.images[place]
+            merged.append(
+                growth.GrownImage(image.path, read.labels[place], part, image.group, True)
+            )
         else:
             free.append(place)
-    merged += _divide_images(survey, free, pairs)
-    labels_of_run = [classes[image.label] for image in of_run]
-    _require_names(data, labels_of_run, merged)
-    if not any(image.new for image in merged) and not corrected:
-        raise _refuse_nothing_new(data, len(known), returned)
-    new_classes = {image.label for image in merged} - set(labels_of_run)
+    merged += _divide_images(read, free, pairs)
+    _require_names(data, grown, read.named, before, merged)
+    if not any(image.new for image in merged) and not matched.corrected:
+        raise _refuse_nothing_new(data, matched.unchanged, returned)
+    learnt = grown.list_learnable([image.labels for image in merged])
     return MergedImages(
         images=tuple(merged),
-        new_classes=tuple(sorted(new_classes)),
-        known=len(known) - len(corrected),
+        new_labels=tuple(sorted(learnt - grown.list_learnable(before))),
+        known=matched.unchanged,
         returned=returned,
-        corrected=tuple(corrected),
+        corrected=matched.corrected,
+        notes=read.notes,
     )
 
 
-def _require_names(data: Path, before: Sequence[str], merged: Sequence[GrownImage]) -> None:
-    """Refuse new images whose classes are those of the run under other names."""
-    new = {image.label for image in merged if image.new}
-    _require_known_class(data, set(before), new)
-    _require_same_names(data, before, [image.label for image in merged])
+def _require_names(
+    data: Path,
+    grown: growth.Growth,
+    named: frozenset[str],
+    before: Sequence[growth.LabelSet],
+    merged: Sequence[growth.GrownImage],
+) -> None:
+    """Refuse new images whose labels are those of the run under other names."""
+    old = _list_places(before)
+    new = _list_places([image.labels for image in merged if image.new])
+    _require_known_label(data, grown, set(old), set(new))
+    of_run = [image.labels for image in merged if not image.new]
+    _require_same_names(data, grown, named, old, _list_places(of_run))
+
+
+def _list_places(labels: Sequence[growth.LabelSet]) -> dict[str, set[int]]:
+    """Return the places of the images that have each label."""
+    places: dict[str, set[int]] = {}
+    for place, image in enumerate(labels):
+        for label in image.there:
+            places.setdefault(label, set()).add(place)
+    return places
 
 
 def _refuse_nothing_new(data: Path, known: int, returned: int) -> UsageError:
@@ -146,164 +150,143 @@ def _refuse_nothing_new(data: Path, known: int, returned: int) -> UsageError:
     )
 
 
-def _read_images(earlier: LoadedRun, data: Path) -> Survey:
-    """Return the images of a run, which have their parts, and then those of a folder,
-    which have none.
-    """
-    from advisor.datasets import Entry, Listing, Survey, list_files
-    from advisor.engine._history.run_inputs import images_folder
-
-    root = images_folder(earlier.folder)
-    split = earlier.folder.read_json("split.json")
-    old = []
-    hashes = {}
-    for part in CLAIMING_PARTS:
-        for row in split.get(part, ()):
-            path = root / row["path"]
-            old.append(Entry(path, row["class"], part))
-            hashes[path] = row["sha256"]
-    if not old:
-        raise UsageError(
-            f"'{earlier.name}' does not say which images it learnt from", "search again"
-        )
-    labels = {entry.path.resolve(): entry.label for entry in old}
-    listing = list_files(data, known=sorted({entry.label for entry in old}))
-    # A list may name files of the run:
-    # with another label they are corrections, with the same one nothing is new.
-    new = []
-    for entry in listing.entries:
-        if labels.get(entry.path.resolve()) != entry.label:
-            new.append(replace(entry, part=""))
-    surveyed = Survey.read(Listing(root, [*old, *new], rejected=listing.rejected))
-    _require_old_images(earlier, hashes, surveyed)
-    dataset = surveyed.dataset
-    added = [image for image in dataset.images if not image.part]
-    _require_one_label(data, dataset.classes, added)
-    return surveyed
-
-
-def _claim_copies(
-    of_run: Sequence[LabelledImage], pairs: Iterable[tuple[int, int]]
-) -> dict[int, str]:
+def _claim_copies(read: growth.GrowingSet, pairs: Iterable[tuple[int, int]]) -> dict[int, str]:
     """Return the part that claims each new image which shows the same as an image of the run,
     by its place.
     """
     claims: dict[int, str] = {}
     # The hold-out claims first: an image that is learnt from must not judge.
     for old, new in pairs:
-        if old < len(of_run) <= new:
-            part = of_run[old].part
-            claims[new] = min(part, claims.get(new, part), key=CLAIMING_PARTS.index)
+        if old < read.of_run <= new:
+            part = read.images[old].part
+            claims[new] = min(part, claims.get(new, part), key=growth.CLAIMING_PARTS.index)
     return claims
 
 
-def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], survey: Survey) -> None:
-    """Refuse a run whose images are gone, cannot be read, or have changed."""
-    present = {image.path: image.sha256 for image in survey.dataset.images}
-    lost = []
-    for path, sha256 in hashes.items():
-        if present.get(path) != sha256:
-            lost.append(path)
-    if lost:
-        what = (
-            f"{len(lost)} of {len(hashes)} images of '{earlier.name}' are gone or changed, such as"
-            f" '{lost[0]}'"
-        )
-        raise UsageError(what, "restore the images that the run learnt from, or search again")
-
-
-def _require_one_label(
-    data: Path, classes: Sequence[str], images: Sequence[LabelledImage]
+def _require_same_names(
+    data: Path,
+    grown: growth.Growth,
+    named: frozenset[str],
+    before: Mapping[str, set[int]],
+    after: Mapping[str, set[int]],
 ) -> None:
-    """Refuse new images of which the same bytes have two labels:
-    nothing tells which of the two is right.
+    """Refuse corrections by which a new label takes the place of an old one: it was renamed.
+
+    ``before`` and ``after`` have the places of the images of the run with each label. By its old
+    names the earlier file would be wrong everywhere. Where an image may have several labels, the
+    new images need not say that the old one is gone: it is enough that they do not name it.
     """
-    labels: dict[str, set[str]] = {}
-    for image in images:
-        labels.setdefault(image.sha256, set()).add(classes[image.label])
-    twice = [image for image in images if len(labels[image.sha256]) > 1]
-    if twice:
-        names = " and ".join(map(repr, sorted(labels[twice[0].sha256])))
-        raise UsageError(
-            f"'{data}' has {plural(len(twice), 'file')} with the bytes of a file of another class:"
-            f" '{twice[0].path.name}' is {names}",
-            "leave each image in the folder of its class",
-        )
+    word = grown.words.label
+    for old, places in sorted(before.items()):
+        for name in sorted(after.keys() - before.keys()):
+            is_gone = old not in after and places <= after[name]
+            has_twin = old not in named and places == after[name]
+            if is_gone or has_twin:
+                raise UsageError(
+                    f"'{data}': all images of the {word} '{old}' of the run are '{name}' now: the"
+                    f" {word} was renamed",
+                    "give it the name of the run, or search again with all images",
+                )
 
 
-def _require_same_names(data: Path, before: Sequence[str], after: Sequence[str]) -> None:
-    """Refuse corrections by which all images of a class become one new class:
-    the class was renamed.
-
-    ``before`` and ``after`` are the labels of the images of the run, which come first in
-    ``after``. By its old names the earlier file would be wrong everywhere.
-    """
-    names: dict[str, set[str]] = {}
-    for old, new in zip(before, after, strict=False):
-        names.setdefault(old, set()).add(new)
-    for old, labels in sorted(names.items()):
-        name, *others = labels
-        if not others and name not in names:
-            raise UsageError(
-                f"'{data}': all images of the class '{old}' of the run are in '{name}' now: the"
-                " class was renamed",
-                "give the folders the names of the run, or search again with all images",
-            )
-
-
-def _require_known_class(data: Path, known: set[str], labels: set[str]) -> None:
-    """Refuse several new classes without an old one:
+def _require_known_label(
+    data: Path, grown: growth.Growth, known: set[str], labels: set[str]
+) -> None:
+    """Refuse several new labels without an old one:
     they are probably the old ones under other names.
     """
+    words = grown.words
     if len(labels) > 1 and not labels & known:
         raise UsageError(
-            f"'{data}': none of its classes ({', '.join(sorted(labels))}) is a class of the run: "
-            f"{', '.join(sorted(known))}",
-            "give the folders the names of the run; to add several new classes, add images of an"
-            " old class as well",
+            f"'{data}': none of its {words.labels} ({', '.join(sorted(labels))}) is a"
+            f" {words.label} of the run: {', '.join(sorted(known))}",
+            f"give them the names of the run; to add several new {words.labels}, add images of"
+            " an old one as well",
         )
 
 
-def _match_bytes(
-    images: Sequence[LabelledImage], first_new: int
-) -> tuple[dict[int, int], set[int], list[Path]]:
-    """Return new labels of old images by place, the places of new files that are old ones,
-    and the corrected.
-    """
-    places = {image.sha256: place for place, image in enumerate(images[:first_new])}
-    labels: dict[int, int] = {}
+@dataclass(frozen=True)
+class _Matched:
+    """New files that have the bytes of other files."""
+
+    labels: tuple[growth.LabelSet, ...]  # of all images, corrected by the new files
+    known: frozenset[int]  # places of new files that the run has
+    unchanged: int  # number of these that say nothing new
+    corrected: tuple[Path, ...]  # images of the run
+
+
+def _match_bytes(data: Path, grown: growth.Growth, read: growth.GrowingSet) -> _Matched:
+    """Return the labels of all images, and which new files are those of the run."""
+    labels = list(read.labels)
+    # The places of the images with the same bytes.
+    alike: dict[str, list[int]] = {}
+    for place, image in enumerate(read.images):
+        alike.setdefault(image.sha256, []).append(place)
     known: set[int] = set()
-    for place in range(first_new, len(images)):
-        old = places.get(images[place].sha256)
-        if old is None:
+    corrected: list[Path] = []
+    unchanged = 0
+    for places in alike.values():
+        new = [place for place in places if place >= read.of_run]
+        if not new:
             continue
-        known.add(place)
-        if images[place].label != images[old].label:
-            labels[old] = images[place].label
-    return labels, known, [images[old].path for old in labels]
+        stated = _join_labels(data, grown, read, new)
+        for place in new:
+            labels[place] = stated
+        changed = []
+        # A file that the run has twice is corrected twice.
+        for place in set(places).difference(new):
+            known.update(new)
+            labels[place] = stated.correct(read.labels[place])
+            if labels[place] != read.labels[place]:
+                changed.append(read.images[place].path)
+        corrected += changed
+        if not changed and known.issuperset(new):
+            unchanged += len(new)
+    return _Matched(tuple(labels), frozenset(known), unchanged, tuple(corrected))
+
+
+def _join_labels(
+    data: Path, grown: growth.Growth, read: growth.GrowingSet, places: Sequence[int]
+) -> growth.LabelSet:
+    """Return what new files of the same bytes say together; refuse files that contradict
+    each other: nothing tells which of them is right.
+    """
+    first, *others = places
+    stated = read.labels[first]
+    for place in others:
+        if stated.contradicts(read.labels[place]):
+            names = []
+            for labels in (stated, read.labels[place]):
+                names.append(repr("|".join(sorted(labels.there)) or "none"))
+            raise UsageError(
+                f"'{data}' has {len(places)} files with the bytes of a file of another"
+                f" {grown.words.label}: '{read.images[place].path.name}' is"
+                f" {' and '.join(sorted(names))}",
+                f"leave each image once, with its {grown.words.label}",
+            )
+        stated = read.labels[place].correct(stated)
+    return stated
 
 
 def _divide_images(
-    survey: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]]
-) -> list[GrownImage]:
+    read: growth.GrowingSet, free: Sequence[int], pairs: Iterable[tuple[int, int]]
+) -> list[growth.GrownImage]:
     """Return new images with their parts:
-    of each class a share for the hold-out and the validation.
+    of each label a share for the hold-out and the validation.
 
     Images that show the same, or that the user put in one group, stay together.
     The draw depends on the bytes alone.
     """
-    images = survey.dataset.images
+    images = read.images
     units = _join_units(images, free, pairs)
-    total = Counter(images[place].label for place in free)
-    taken: Counter[tuple[int, str]] = Counter()
-    divided: list[GrownImage] = []
+    rarest = _name_rarest(read, free)
+    total = Counter(rarest.values())
+    taken: Counter[tuple[str, str]] = Counter()
+    divided: list[growth.GrownImage] = []
     for unit in sorted(units, key=lambda places: _draw_key(images[places[0]].sha256)):
-        label = images[unit[0]].label
-        part = "train"
-        for name, share in (
-            (CLAIMING_PARTS[0], HOLDOUT_OF_NEW),
-            (CLAIMING_PARTS[1], VALIDATION_OF_NEW),
-        ):
+        label = rarest[unit[0]]
+        part = TRAIN
+        for name, share in SHARES_OF_NEW:
             # A unit that is too large for the rest of a share is learnt from:
             # the shares are never exceeded.
             if taken[label, name] + len(unit) <= share * total[label]:
@@ -312,9 +295,25 @@ def _divide_images(
         taken[label, part] += len(unit)
         for place in unit:
             image = images[place]
-            name_of_class = survey.dataset.classes[image.label]
-            divided.append(GrownImage(image.path, name_of_class, part, image.group, new=True))
+            grown = growth.GrownImage(image.path, read.labels[place], part, image.group, True)
+            divided.append(grown)
     return divided
+
+
+def _name_rarest(read: growth.GrowingSet, free: Sequence[int]) -> dict[int, str]:
+    """Return the label of each new image that the fewest of them have; empty for no label.
+
+    Parts that share the rare labels share the frequent ones, too.
+    """
+    counts = Counter[str]()
+    # Of the new images alone: their shares are drawn.
+    for place in free:
+        counts.update(read.labels[place].there)
+    rarest = {}
+    for place in free:
+        by_count = sorted(read.labels[place].there, key=lambda label: (counts[label], label))
+        rarest[place] = by_count[0] if by_count else ""
+    return rarest
 
 
 def _join_units(
@@ -353,25 +352,25 @@ def _draw_key(sha256: str) -> str:
     return hashlib.sha256(f"update {sha256}".encode()).hexdigest()
 
 
-def write_merged(merged: MergedImages, path: Path) -> Path:
+def write_merged(merged: MergedImages, path: Path, grown: growth.Growth) -> Path:
     """Write a manifest of the images with their parts, and return its path;
     its folder is made if need be.
     """
     from advisor.datasets import write_rows
 
-    rows = []
+    rows: list[dict[str, str]] = []
     for image in merged.images:
-        rows.append(
-            {
-                # Absolute, because the manifest is in another folder than the images.
-                "path": str(image.path.resolve()),
-                "label": image.label,
-                "split": WRITTEN_PARTS[image.part],
-                "group": image.group,
-            }
-        )
+        stated = {
+            # Absolute, because the manifest is in another folder than the images.
+            "path": str(image.path.resolve()),
+            "split": WRITTEN_PARTS[image.part],
+            "group": image.group,
+        }
+        for row in grown.list_rows(image.labels):
+            rows.append({**stated, **row})
     # What is wrong with the folder is said by the error of the file.
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_rows(path, ["path", "label", "split", "group"], rows, "--out")
+    columns = dict.fromkeys(chain.from_iterable(rows))
+    write_rows(path, list(columns), rows, "--out")
     return path

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from advisor.core import TASKS, Evaluation, StageError, UsageError, Written
+from advisor.core import TASKS, Evaluation, ShippedThresholds, StageError, UsageError, Written
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.reporting._bundle.check import outputs
 from advisor.reporting._bundle.model import ShippedModel
@@ -36,6 +36,7 @@ BOXES = "boxes"  # The answers of a file that finds objects with their sides
 SHOWN = 3  # Classes or objects that a sentence names
 OPACITY = 0.6  # of a layer of colours over a photograph
 LINES_PER_SIDE = 200  # The longer side of a photograph, over the thickness of a line
+ALL_SCORES = ShippedThresholds()  # Every answer counts
 INK = "#e5342c"  # Colour of lines and captions
 
 
@@ -76,12 +77,14 @@ def predict(
     to: Path | None = None,
     tiles: int = 1,
     overlap: float = 0.2,
+    every_score: bool = False,
 ) -> tuple[PhotographAnswer, ...]:
     """Return the answers of the pick, each photograph with its own error;
     see :class:`PhotographAnswer`.
 
     Of a folder, all images below it are answered. With more than one of the ``tiles``, a detector
-    runs on each tile of a photograph (:class:`.Tiling`).
+    runs on each tile of a photograph (:class:`.Tiling`). With ``every_score``, what the app does
+    not show is answered, too.
 
     Photographs are copied to the folder ``to``, if one is given,
     with the objects that were found drawn on them.
@@ -113,7 +116,7 @@ def predict(
     try:
         names = list(map(str, photographs))
         folder = str(to.resolve()) if to else ""
-        return tuple(_answer_all(pool, str(run), names, folder, tiling, limits))
+        return tuple(_answer_all(pool, str(run), names, folder, tiling, every_score, limits))
     finally:
         pool.close()
         scratch.remove()
@@ -129,12 +132,13 @@ def _answer_all(
     names: Sequence[str],
     to: str,
     tiling: Tiling | None,
+    every_score: bool,
     limits: CallLimits,
 ) -> Sequence[PhotographAnswer]:
     """Return the answers to all photographs by one call of the child, or by one for each."""
     try:
         answers: Sequence[PhotographAnswer] = pool.call(
-            f"{__name__}:predictions", run, names, to, 0, tiling, limits=limits
+            f"{__name__}:predictions", run, names, to, 0, tiling, every_score, limits=limits
         )
     except StageError:
         if len(names) < 2:
@@ -142,7 +146,10 @@ def _answer_all(
     else:
         return answers
     # Nothing says at which photograph the child ended, so each is tried alone.
-    return [_answer_alone(pool, run, place, name, to, tiling) for place, name in enumerate(names)]
+    alone = []
+    for place, name in enumerate(names):
+        alone.append(_answer_alone(pool, run, place, name, to, tiling, every_score))
+    return alone
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -166,11 +173,12 @@ def _answer_alone(
     name: str,
     to: str,
     tiling: Tiling | None,
+    every_score: bool,
 ) -> PhotographAnswer:
     """Return the answer to one photograph, or an error if the child ends at it."""
     try:
         (answer,) = pool.call(
-            f"{__name__}:predictions", run, [name], to, place, tiling, limits=LIMITS
+            f"{__name__}:predictions", run, [name], to, place, tiling, every_score, limits=LIMITS
         )
     except StageError as error:
         return PhotographAnswer(
@@ -185,12 +193,13 @@ def predictions(
     to: str,
     first: int = 0,
     tiling: Tiling | None = None,
+    every_score: bool = False,
 ) -> tuple[PhotographAnswer, ...]:
     """See :func:`predict`; the child process calls this.
 
     The copies are numbered from ``first``.
     """
-    model = ShippedFile(*load_with_pick(run))
+    model = ShippedFile(*load_with_pick(run), every_score)
     photograph_answers = []
     for place, name in enumerate(photographs, first):
         copy = Path(to) / _name_copy(place, name) if to else None
@@ -305,13 +314,13 @@ def load_with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
 
 
 class ShippedFile:
-    """A file of a run as the app runs it.
+    """A file of a run as the app runs it; with ``every_score`` it shows all that the file answers.
 
     Raises:
         UsageError: the file is missing or has changed.
     """
 
-    def __init__(self, run: LoadedRun, evaluation: Evaluation) -> None:
+    def __init__(self, run: LoadedRun, evaluation: Evaluation, every_score: bool = False) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
         from advisor.store import Problem
@@ -323,7 +332,8 @@ class ShippedFile:
         self.shipping = shipping_of(run.question)
         file = run.folder.path / evaluation.artefact
         self._thresholds = self.shipping.thresholds(evaluation)
-        self.shipped = ShippedModel.prepare(file.read_bytes(), file.name, self._thresholds)
+        shipped = ShippedModel.prepare(file.read_bytes(), file.name, self._thresholds)
+        self.shipped = replace(shipped, thresholds=ALL_SCORES) if every_score else shipped
         self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
         self._interpreter.allocate_tensors()
 

@@ -1,8 +1,8 @@
 """Image classification: one class for each image.
 
 ``CLASSIFICATION`` states the facts of the task. Read ``_task.py`` first (its methods), then
-``_images.py`` (what is read and checked), ``_judging.py`` (figures), ``_answers.py`` and
-``_shipping.py`` (bundle), and ``_own.py`` (users' own classifiers).
+``_images.py`` (what is read and checked), ``_judging.py`` (figures), ``_growth.py`` (more images),
+``_answers.py`` and ``_shipping.py`` (bundle), and ``_own.py`` (users' own classifiers).
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Source,
         Stage,
         Workload,
+        growth,
     )
     from advisor.reporting import Shipping
 
@@ -105,6 +106,12 @@ class Classification(Task):
         from advisor.tasks.classification._judging import Classified
 
         return Classified(question)
+
+    def growth(self) -> growth.Growth:
+        """Return how classifiers learn from more images."""
+        from advisor.tasks.classification._growth import ClassifierGrowth
+
+        return ClassifierGrowth()
 
     def shipping(self) -> Shipping:
         """Return a bundle with probabilities, also for browsers and Core ML."""

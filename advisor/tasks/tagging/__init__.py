@@ -2,8 +2,8 @@
 
 ``TAGGING`` states the facts of the task. Read ``_task.py`` first (its methods), then
 ``_images.py`` (what is read and checked), ``_stages.py`` and ``_thresholds.py`` (training),
-``_judging.py`` (figures), ``_answers.py`` and ``_shipping.py`` (bundle), and ``_own.py`` (users'
-own taggers).
+``_judging.py`` (figures), ``_growth.py`` (more images), ``_answers.py`` and ``_shipping.py``
+(bundle), and ``_own.py`` (users' own taggers).
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.core import (
     BoxGuarantee,
@@ -110,7 +109,7 @@ class ByPrecision(JudgeByShares[LabelScores]):
             guarantee = shipped.complete(place, chosen.label_guarantees.get(label))
             if guarantee is not None:
                 guarantees[label] = guarantee
-        chance = _precision_by_chance(shipped.truth)
+        chance = label_precision.precision_by_chance(shipped.truth)
         by_chance = Interval(chance, chance, chance).as_percent(
             len(shipped.truth),
             "random scores reach it: the mean over the labels of the share of images with a label",
@@ -143,20 +142,6 @@ def _list_set_figures(scores: LabelScores) -> dict[str, Quantity]:
         "Micro F1": micro.as_percent(count, "of all labels together"),
         "Exact sets": exact.as_percent(count, "the share of images with exactly the right labels"),
     }
-
-
-def _precision_by_chance(truth: NDArray[np.int8]) -> float:
-    """Return the mean average precision (0-1) of scores that know nothing of the image.
-
-    In a random order, the precision of a label is the share of the images that have it.
-    """
-    present = (truth == 1).sum(axis=0)
-    known = (truth >= 0).sum(axis=0)
-    # A label that no image has, has no average precision.
-    has_label = present > 0
-    if not has_label.any():
-        return 0.0
-    return float((present[has_label] / known[has_label]).mean())
 
 
 def _list_threshold_figures(least: Mapping[str, float], count: int) -> dict[str, Quantity]:

@@ -14,7 +14,7 @@ from advisor.tasks._task import FunctionTask, TaskFunctions
 
 if TYPE_CHECKING:
     from advisor.catalog import Card, OwnFiles
-    from advisor.engine import FloatModel, Purpose, Question, Stage, Workload
+    from advisor.engine import FloatModel, Purpose, Question, Stage, Workload, growth
 
 
 class Tagging(FunctionTask):
@@ -63,6 +63,12 @@ class Tagging(FunctionTask):
             return ""
         several = sum(len(row.there) > 1 for row in listing.entries)
         return f"{plural(several, 'image')} with several labels" if several else ""
+
+    def growth(self) -> growth.Growth:
+        """Return how taggers learn from more images."""
+        from advisor.tasks.tagging._growth import TaggerGrowth
+
+        return TaggerGrowth()
 
     def model(
         self,

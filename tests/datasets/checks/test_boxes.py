@@ -70,14 +70,11 @@ def test_classes_without_a_box_are_named(tmp_path: Path) -> None:
     assert "no box of 'animals'" in finding.message
 
 
-def test_a_part_without_boxes_of_a_class_is_named(tmp_path: Path) -> None:
+def test_a_part_without_boxes_of_a_class_is_named_and_images_in_no_part_are_counted(tmp_path: Path) -> None:
     made = [Photo(f"{part}{n}", photo.objects, part) for part, labels in (("train", ("cat", "dog")), ("test", ("cat",)))
             for n, photo in enumerate(photos(4, *labels))]  # fmt: skip
     findings = _checked(BoxSurvey.read_images(write_table(tmp_path, made)), Kind.SPLIT)
     assert [finding.message for finding in findings] == ["the holdout part has no box of 'dog'"]
-
-
-def test_images_in_no_part_of_the_users_split_are_counted(tmp_path: Path) -> None:
     made = [Photo(f"{n}", photo.objects, ("train", "test", "")[n % 3]) for n, photo in enumerate(photos(9, "cat"))]
     findings = _checked(BoxSurvey.read_images(write_table(tmp_path, made)), Kind.SPLIT)
     assert [finding.message for finding in findings] == ["3 images are in no part of your split"]

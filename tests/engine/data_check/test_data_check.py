@@ -45,16 +45,13 @@ def test_a_folder_that_changes_is_told_of_and_not_kept(trashnet: Path, tmp_path:
     assert "1 image changed" in check_images(planted.root, checker, change).not_judged
 
 
-def test_a_full_disk_costs_the_label_check_only(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:
+def test_a_full_disk_and_few_images_cost_the_labels_only(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:
     planted = plant(trashnet, tmp_path / "planted", seed=12, images=60)
     with files_at_most(10_000):
         checked = check_images(planted.root, checker)
     assert "the disk is full" in checked.not_judged
     assert checked.findings
-
-
-def test_classes_too_small_to_check_do_not_stop_the_rest(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:
-    planted = plant(trashnet, tmp_path / "planted", seed=1, images=12)
+    planted = plant(trashnet, tmp_path / "few", seed=1, images=12)
     checked = check_images(planted.root, checker)
     assert "labels are checked if two classes have" in checked.not_judged
     assert checked.findings

@@ -8,10 +8,10 @@ import yaml
 
 from advisor.catalog import Catalogue
 from advisor.catalog._catalogue import list_shipped_files
-from advisor.engine import LoadedRun, images_folder, resolve
+from advisor.engine import LoadedRun, resolve
 from advisor.engine._history.changes import find_card_changes
 from advisor.engine._history.manifest import card_hash
-from advisor.engine._history.run_inputs import CATALOGS, keep_inputs, locate_paths
+from advisor.engine._history.run_inputs import CATALOGS, images_folder, keep_inputs, locate_paths
 from advisor.engine._space.candidates import choose_cards
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.store import RunFolder

@@ -80,15 +80,12 @@ def test_what_a_stage_took_prices_the_next_plan_and_a_plan_that_was_right_change
         assert CostCalibration(file).pace == pytest.approx({"convert": 2.0})
 
 
-def test_one_slow_search_among_several_changes_little(tmp_path: Path) -> None:
+def test_one_slow_search_changes_little_and_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
     file = tmp_path / "pace.json"
     for seconds in (8.0, 9.0, 80.0):
         searched(file, price_s=8.0 * CostCalibration(file).pace.get(StageName.CONVERT, 1.0), seconds=seconds)
     assert CostCalibration(file).pace == pytest.approx({"convert": 9.0 / 8.0})
-
-
-def test_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
-    file = tmp_path / "pace.json"
+    file = tmp_path / "quiet.json"
     searched(file, price_s=8.0, seconds=8.0)
     for _ in range(9):
         searched(file, price_s=8.0, seconds=40.0, disturbed=True)

@@ -18,14 +18,11 @@ def refused(device: str, card: str, reason: str) -> Evaluation:
     return replace(on(device, card, 1.0), status=Status.SKIPPED, reason=reason, latency=None, latency_p90=None)
 
 
-def test_a_file_is_represented_by_the_device_where_it_is_slowest() -> None:
+def test_the_slowest_device_stands_for_a_file_that_runs_on_all_of_them() -> None:
     rows = [on("board", "one", 40, threads=1), on("board", "one", 15, threads=4), on("phone", "one", 4)]
     (found,) = find_worst_cases(rows, ["board", "phone"])
     assert (found.configuration.target.device, found.configuration.target.threads) == ("board", 4), "the fastest there"
     assert found.device_figures["phone"].latency_ms == 4
-
-
-def test_a_file_that_does_not_run_on_one_device_is_no_candidate_for_all() -> None:
     rows = [on("board", "one", 4), refused("phone", "one", "it takes int8 alone"), on("board", "two", 9)]
     (found,) = find_worst_cases(rows, ["board", "phone"])
     assert found.status is Status.SKIPPED

@@ -47,16 +47,12 @@ def test_the_share_asked_for_is_zero(graph: Graph) -> None:
         np.testing.assert_array_equal(one.kernel[one.keep == 0], 0)
 
 
-def test_refitted_layers_come_nearer_to_the_whole_model(graph: Graph) -> None:
+def test_refitted_layers_come_nearer_to_the_whole_model_or_stay_as_they_are(graph: Graph) -> None:
     found = dict(refit_kernels(graph, list(graph.kernels)[1:-1], 0.5, IMAGES))
     whole = _level(graph, {})
     errors = [np.square(_features(graph, found, fitted) - whole).mean() for fitted in (False, True)]
     assert errors[1] < 0.5 * errors[0]
-
-
-def test_a_model_that_loses_nothing_stays_as_it_is(graph: Graph) -> None:
     found = dict(refit_kernels(graph, list(graph.kernels)[1:-1], 0.0, IMAGES))
-    whole = _level(graph, {})
     np.testing.assert_allclose(_features(graph, found, True), whole, atol=0.02 * np.abs(whole).max())
 
 

@@ -46,16 +46,14 @@ def test_the_joined_head_stays_where_a_refit_is_worse() -> None:
     assert refit_head(noisy, features, labels, CLASSES, facts(strength=0.01), 0, 0) is None
 
 
-def test_a_class_of_two_images_and_whole_groups_are_no_obstacle() -> None:
+def test_a_class_of_two_images_whole_groups_and_features_of_the_last_layer_are_no_obstacle() -> None:
     features, labels = blobs(100, classes=2)
     labels[:2] = [2, 2]
     groups = [place // 4 for place in range(100)]
     found = refit_head(quantized(features), features, labels, CLASSES, facts(), 0, 0, groups)
     assert found[0].shape == (32, CLASSES)
     assert np.isfinite(found[0]).all()
-
-
-def test_features_of_a_head_on_the_last_layer_may_be_fewer_than_those_of_the_backbone() -> None:
+    # The last layer may have fewer features than all levels of the backbone.
     features, labels = blobs(150)
     rows = quantized(features)[:, :20]
     found = refit_head(rows, features[:, :20], labels, CLASSES, facts(LAST_LAYER), 20, 0)

@@ -122,16 +122,13 @@ def test_levels_that_tell_groups_apart_are_not_read() -> None:
     assert train_head(features, labels, 3, seed=0, groups=groups.tolist(), last=24).facts.kind == "last_layer"
 
 
-def test_the_grid_grows_until_its_end_is_not_chosen() -> None:
+def test_the_grid_grows_until_its_end_is_not_chosen_towards_strong_and_weak_penalties() -> None:
     random, labels = np.random.default_rng(2), np.repeat([0, 1], 40)
     features = random.standard_normal((80, 1000)) + 0.04 * (2 * labels[:, None] - 1)
     facts = train_head(features.astype(np.float32), labels.tolist(), 2, seed=0).facts
     assert facts.regularization in STRONGER
     assert not facts.at_grid_end
-
-
-def test_the_grid_grows_towards_weak_penalties_too() -> None:
-    """The second feature differs from the first by a hundredth, which tells the classes apart."""
+    # The second feature differs from the first by a hundredth, which tells the classes apart.
     random, labels = np.random.default_rng(0), np.repeat([0, 1], 100)
     first = random.standard_normal(200)
     features = np.stack([first, first + 0.01 * (labels + 0.4 * random.standard_normal(200))], axis=1)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import UsageError, show_bytes
-from advisor.engine import LoadedRun, images_folder
+from advisor.engine import LoadedRun
 from advisor.integrations.browser import LITERT, fetch_package
 from advisor.integrations.browser.agent import WARM_MS, WARM_RUNS
 from advisor.integrations.browser.web import facts_of, remark_of, render_page
@@ -177,7 +177,7 @@ class RunPage:
         most errors first.
         """
         answers = self.forms[0].evaluation.holdout_answers
-        folder = images_folder(self.run.folder)
+        folder = self.run.images_folder
         if answers is None:
             return
         labels = self.classes
