@@ -294,6 +294,7 @@ class _Tightened:
         """Return the budgets from ``low`` on and below ``high`` in words,
         rounded to what is true of all of them.
         """
+        # What is said of a range is then true of each budget in it.
         ends = round_up(low), round_down(high)
         if self.name == "latency":
             texts = [show_ms(end) for end in ends]
@@ -354,6 +355,7 @@ class _Tightened:
         if not admitted:
             return None
         preference = self.chooser.preference
+        # A whole limit counts like a point of accuracy, so another limit is another scale.
         if self.name == "latency":
             preference = replace(preference, scale_ms=limit)
         else:

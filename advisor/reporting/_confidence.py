@@ -110,6 +110,7 @@ def _explain_lower_shares(
     by_chance = []
     refuted = []
     for name, guaranteed, seen in shares:
+        # Only a whole interval below the guarantee is more than chance.
         if seen.high < guaranteed:
             refuted.append(name)
         elif seen.value < guaranteed:

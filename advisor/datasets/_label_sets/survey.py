@@ -135,7 +135,7 @@ class LabelSetSurvey:
         """
         return _without_useless(self, path)
 
-    def restrict(self, names: Collection[str]) -> LabelSetSurvey:
+    def keep_images(self, names: Collection[str]) -> LabelSetSurvey:
         """Return the survey with some images alone, by their paths within the data."""
         dataset = self.images.dataset
         places = []

@@ -57,6 +57,7 @@ class TaggerGrowth(growth.Growth):
     def list_learnable(self, labels: Sequence[growth.LabelSet]) -> frozenset[str]:
         """Return the labels that enough images have, and enough lack."""
         learnable = set()
+        # A label that all images have teaches nothing, as one that none has.
         for label in super().list_learnable(labels):
             there = sum(label in image.there for image in labels)
             unknown = sum(label in image.unknown for image in labels)
@@ -150,6 +151,7 @@ def _score_images(
     for row, (image, answer) in enumerate(zip(images, answers, strict=True)):
         for column, label in enumerate(labels):
             truth[row, column] = label in image.labels.there
+            # What nobody looked at judges neither file.
             if label in image.labels.unknown:
                 truth[row, column] = -1
             scores[row, column] = answer.scores.get(label, 0.0)
@@ -190,7 +192,7 @@ def _compare_labels(
     UsageError: it no longer has a label that the file of the run knows.
     """
     # The table may have more images than the run, and the run more than it divided.
-    for images in (old, old.restrict(run.rows)):
+    for images in (old, old.keep_images(run.rows)):
         if images.without_useless(table).images.dataset.fingerprint == run.fingerprint:
             return ()
     # Which labels were changed is kept nowhere, but their names are: with a renamed label the
@@ -233,6 +235,7 @@ def _join_surveys(
             of_run[image.path.resolve()] = old_labels[place]
     for place, image in enumerate(new.images.dataset.images):
         known = of_run.get(image.path.resolve())
+        # A file of the run comes again only with labels that correct it.
         if known is None or new_labels[place].correct(known) != known:
             images.append(replace(image, part=""))
             labels.append(new_labels[place])
@@ -288,6 +291,7 @@ def _describe_unknown(
     for label in only_new:
         there = sum(label in labels.there for labels in added)
         lacking = sum(label not in labels.there | labels.unknown for labels in added)
+        # Unknown in all old images, it needs counterexamples among the new ones.
         if there >= LEAST > lacking:
             raise UsageError(
                 f"'{data}': {plural(lacking, 'image is', 'images are')} known to lack the new"

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image, ImageOps
 
-from advisor.api._merged_images import MergedImages, merge_images, write_merged
 from advisor.api._updates import compare_answers
 from advisor.core import UsageError
 from advisor.datasets import LabelSetSurvey
-from advisor.engine import LoadedRun, growth
+from advisor.engine import LoadedRun, MergedImages, growth, merge_images, write_merged
 from advisor.engine._history.manifest import write_images as write_split
 from advisor.store import RunFolder
 from advisor.tasks.tagging import TAGGING
