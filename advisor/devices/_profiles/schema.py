@@ -98,9 +98,9 @@ def _require_clock(value: object) -> object:
     return value
 
 
-Clock = Annotated[
-    int, Field(ge=_LOWEST_MHZ, le=_HIGHEST_MHZ), BeforeValidator(_require_clock, int)
-]
+Megahertz = Annotated[int, Field(ge=_LOWEST_MHZ, le=_HIGHEST_MHZ)]
+# The schema for editors has the limits, too.
+Clock = Annotated[int, BeforeValidator(_require_clock, json_schema_input_type=Megahertz)]
 
 
 class ClusterSchema(_Strict):
