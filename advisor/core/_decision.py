@@ -62,6 +62,7 @@ class _OtherPick(NamedTuple):
     pick: Evaluation
     for_accuracy: bool = False  # under the condition, accuracy alone counts
     by_p90: bool = False  # the condition limits the 90th percentile of the latency
+    tightens: bool = False  # the condition is a tighter limit
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Flip:
     condition: str  #: the change, such as ``the size budget is below 4.0 MB``
     key: str  #: the other pick
     text: str  #: condition and other pick in words
+    tightens: bool = False  #: whether it is a tighter limit, and no other preference
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,7 +231,7 @@ def _list_first_flips(others: Iterable[_OtherPick], pick: Evaluation) -> list[Fl
         if is_gain and evaluation.variant != pick.variant:
             key = evaluation.configuration.key
             text = f"{other.condition}: {evaluation.describe_figures(other.by_p90)}"
-            flips.setdefault(key, Flip(other.condition, key, text))
+            flips.setdefault(key, Flip(other.condition, key, text, other.tightens))
     return list(flips.values())
 
 
@@ -274,7 +276,8 @@ def _tighten_limits(
         if change is not None:
             other, low, high = change
             condition = f"the {limit.label} is {limit.show_range(low, high)}"
-            yield _OtherPick(condition, other, by_p90=limit.name == "latency")
+            by_p90 = limit.name == "latency"
+            yield _OtherPick(condition, other, by_p90=by_p90, tightens=True)
 
 
 @dataclass(frozen=True)

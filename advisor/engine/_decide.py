@@ -209,7 +209,10 @@ def _unless_refuted(decision: Decision, again: Decision, judged_first: bool) -> 
     other_accuracy = accuracy_on_both(other)
     if refuted_accuracy is None or other_accuracy is None or other_accuracy <= refuted_accuracy:
         return decision
-    return replace(again, reason=f"{again.reason} {sentence_of_refutation(refuted)}")
+    # Under another preference, the refuted network would be asked first again.
+    flips = tuple(flip for flip in again.flips if flip.tightens)
+    reason = f"{again.reason} {sentence_of_refutation(refuted)}"
+    return replace(again, reason=reason, flips=flips)
 
 
 def _with_holdout_drops(

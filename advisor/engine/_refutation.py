@@ -54,9 +54,12 @@ def sentence_of_refutation(refuted: Evaluation) -> str:
     assert refuted.holdout_accuracy is not None, "a refuted file has both figures"
     configuration = refuted.configuration
     name = f"{configuration.card} {configuration.variant_name}"
+    held_out = refuted.holdout_accuracy
+    images = f" on {held_out.n:,} images" if held_out.n else ""
     return (
-        f"Left out of this comparison is {name}, which validation prefers"
-        f" ({refuted.accuracy.value:.1f} %): the hold-out refutes it"
-        f" ({refuted.holdout_accuracy.value:.1f} % there), and on both parts together the pick is"
-        " better. The hold-out took part in this choice, so its figure may be a little too high."
+        f"No comparison here counts {name}, which validation prefers"
+        f" ({refuted.accuracy.value:.1f} %), or another form of that network: the hold-out refutes"
+        f" it ({held_out.value:.1f} %{images} there), and with both parts weighted by their images"
+        " the pick is better. The hold-out took part in this choice, so its figure may be a little"
+        " too high."
     )

@@ -32,8 +32,8 @@ _NAMES = ("", "model", "compression", "device")
 
 JUDGED = (
     "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out,"
-    " which is measured once for each file that could be the pick. Robust: the hold-out under"
-    " capture conditions."
+    " which is measured once, for picks and for finalists as far as the time allows. Robust: the"
+    " hold-out under capture conditions."
 )
 
 LONG_NAME = 24  # Characters; nearly all cards have shorter names
@@ -292,18 +292,20 @@ def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
     return lines
 
 
-def _share_timings(rows: Sequence[Evaluation]) -> bool:
-    """Return whether two files have one latency, because their graph is the same
-    (:func:`advisor.core.pool_timings`).
+def _share_timings(rows: Sequence[Evaluation], others: Sequence[Evaluation]) -> bool:
+    """Return whether one of the rows has the latency of another file, which may have no row,
+    because their graph is the same (:func:`advisor.core.pool_timings`).
     """
-    files = dict[tuple[object, float], str]()
+    files = dict[tuple[object, float], set[str]]()
+    for other in others:
+        if other.latency is not None and other.latency.provenance is Provenance.MEASURED:
+            timing = (other.configuration.target, other.latency.value)
+            files.setdefault(timing, set()).add(other.artefact_sha256)
     for row in rows:
-        latency = row.latency
-        if latency is None or latency.provenance is not Provenance.MEASURED:
-            continue
-        timing = (row.configuration.target, latency.value)
-        if files.setdefault(timing, row.artefact_sha256) != row.artefact_sha256:
-            return True
+        if row.latency is not None:
+            timing = (row.configuration.target, row.latency.value)
+            if len(files.get(timing, ())) > 1:
+                return True
     return False
 
 
@@ -330,7 +332,7 @@ def _explain_table(view: RunView, rows: Sequence[Evaluation], robust: bool) -> l
         elsewhere = f"; {more} more in the report" if more else ""
         lines.append(f"≈ statistically tied with the most accurate{elsewhere}")
     lines += _explain_marks(rows)
-    if _share_timings(rows):
+    if _share_timings(rows, (*rows, *view.ok)):
         shortest = ""
         if any(_mark_busy(row) == "†" for row in rows):
             shortest = " (of their shortest times, where † stands)"

@@ -66,6 +66,11 @@ def find_weakest(recalls: Sequence[ClassRecall]) -> ClassRecall | None:
     return recalls[min(rows_with_figures)[1]] if rows_with_figures else None
 
 
+def leaves_out_classes(recalls: Sequence[ClassRecall]) -> bool:
+    """Return whether too few images judged a class, so that it is never the weakest."""
+    return any(row.n is not None and row.n < FEW_IMAGES for row in recalls)
+
+
 def are_few(recalls: Sequence[ClassRecall]) -> bool:
     """Return whether fewer images than tell something have judged each of several classes."""
     numbers = [row.n for row in recalls if row.n]

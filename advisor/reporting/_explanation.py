@@ -22,7 +22,12 @@ from advisor.core import (
     units,
 )
 from advisor.reporting import _text as text
-from advisor.reporting._class_counts import are_few, count_judged_images, find_weakest
+from advisor.reporting._class_counts import (
+    are_few,
+    count_judged_images,
+    find_weakest,
+    leaves_out_classes,
+)
 from advisor.reporting._classes import compute_recalls
 from advisor.reporting._missing_weights import explain_missing
 from advisor.reporting._reference_phones import REFERENCES, describe_unit, predict_on_phones
@@ -425,9 +430,13 @@ def _explain_use(pick: Evaluation) -> Iterator[str]:
         sure = "from its thresholds on"
         if not facts.thresholds.by_class:
             sure = f"when it is at least {100 * chosen.score:.0f} % sure"
+        right = f"{100 * chosen.precision.value:.0f} of 100 answers are right"
+        if chosen.images < FEW_IMAGES:
+            count = round(chosen.precision.value * chosen.images)
+            right = f"{count} of the {chosen.images} answers that were judged are right"
         yield (
-            f"Let it answer only {sure}: then {100 * chosen.precision.value:.0f} of 100 answers"
-            f" are right, and {100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
+            f"Let it answer only {sure}: then {right}, and"
+            f" {100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
         )
 
 
@@ -448,7 +457,10 @@ def _list_weaknesses(view: RunView, pick: Evaluation) -> Iterator[str]:
             right = f"right on {weak.recall * weak.n / 100:.0f} of its {weak.n} images on {part}"
         else:
             right = f"right on {weak.recall:.0f} of 100 of its images"
-        yield f"It is weakest on '{weak.label}': {right}."
+        subject = "It"
+        if leaves_out_classes(class_recalls):
+            subject = "Of the classes with enough images, it"
+        yield f"{subject} is weakest on '{weak.label}': {right}."
     elif are_few(class_recalls):
         most = max(row.n or 0 for row in class_recalls)
         yield f"Too few images judged each class to name the weakest: {most} at most."

@@ -308,8 +308,8 @@ def _compare_with_training(
                 " validation"
             )
             why = (
-                "resemble the training images, or are easier by chance. Expect less on other"
-                " images"
+                "resemble the training images, or are easier by chance. Expect less than on"
+                " validation"
             )
             if difference > 0:
                 why = "differ from the training images. Other images can differ as much again"

@@ -90,7 +90,7 @@ def test_only_refuted_picks_yield_to_better_ones(run: RunFolder, wrong: int, wro
     second = run_on_both(run, "second", range(9), range(wrong_of_second))
     decision = decide_run(run, [first, second], QUESTION).decision
     assert present(decision.pick).configuration.card == pick
-    assert ("Left out of this comparison is first float32, which" in decision.reason) == (pick == "second")
+    assert ("No comparison here counts first float32, which" in decision.reason) == (pick == "second")
 
 
 def test_a_part_of_the_hold_out_is_enough_for_the_file_that_replaces_a_refuted_one(run: RunFolder) -> None:

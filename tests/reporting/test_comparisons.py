@@ -78,7 +78,10 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
 
 def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick() -> None:
     said = explain_pick(confident_view(1.0, Guarantees(Shares(0.95))))
-    assert "at least 91 % sure: then 97 of 100 answers are right, and 20 of 100 images go to a person." in said
+    assert (
+        "at least 91 % sure: then 39 of the 40 answers that were judged are right, and 20 of 100 images go to a person."
+        in said
+    )
     assert "sure: then" not in explain_pick(confident_view(1.0))
     assert explain_pick(views.empty_view()) == explain_pick(views.infeasible_view()) == ""
 

@@ -361,12 +361,16 @@ def _list_figures(
     others = [name for name in metrics if name != question.metric]
     # Only a hold-out figure was not used for selection.
     selected_on = " on validation, used for selection" if evaluation.holdout_accuracy else ""
+    # The hold-out of a split of the user's own stands above already.
+    expected = evaluation.new_conditions
+    if expected is not None and expected.provenance is Provenance.MEASURED:
+        expected = None
     rows = (
         (f"{metric}{selected_on}", evaluation.accuracy),
         (f"{metric} on the hold-out ({images}images like these)", evaluation.holdout_accuracy),
         *((f"{METRICS[name].label} on the {judged_on}", judged.metrics[name]) for name in others),
         *((f"{name} on the {judged_on}", figure) for name, figure in judged.figures.items()),
-        (f"{usual} in new conditions (another visit, camera or day)", evaluation.new_conditions),
+        (f"{usual} in new conditions (another visit, camera or day)", expected),
         (f"{usual} on the hold-out under capture conditions", evaluation.capture.holdout),
         # On a busy machine another time stands for the median; its provenance says which.
         ("latency" if evaluation.contended else "latency, median", evaluation.latency),
