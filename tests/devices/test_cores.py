@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from advisor.core import FileFeatures, Provenance, UsageError
-from advisor.devices import Cluster, DeviceProfile, DeviceTarget, HostConnection, MeasurementJob, Profiles, features_of
+from advisor.devices import (
+    Cluster,
+    DeviceProfile,
+    DeviceTarget,
+    HostConnection,
+    MeasurementJob,
+    Profiles,
+    read_features,
+)
 from advisor.devices._latency.base import fit_base
 from advisor.devices._latency.model import estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import posterior_of
@@ -88,7 +96,7 @@ def test_a_core_without_a_clock_has_its_usual_speed_and_an_unknown_processor_non
 
 @pytest.fixture(scope="module")
 def found() -> FileFeatures:
-    return features_of(read(small_models.classifier()))
+    return read_features(read(small_models.classifier()))
 
 
 def test_a_cpu_holds_activations_weights_and_a_packed_copy(found: FileFeatures) -> None:
@@ -100,7 +108,7 @@ def test_a_cpu_holds_activations_weights_and_a_packed_copy(found: FileFeatures) 
 
 
 def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
-    halved = features_of(read(to_float16(small_models.classifier())))
+    halved = read_features(read(to_float16(small_models.classifier())))
     assert halved.weight_bytes < found.weight_bytes
     packed = halved.held_bytes - indirection_bytes(read(small_models.classifier()).subgraphs[0])
     assert packed == pytest.approx(2 * halved.weight_bytes, rel=0.1)
