@@ -361,7 +361,9 @@ def _find_contradicting_copies(dataset: Dataset) -> list[str]:
     copies = []
     for image in dataset.images:
         first = first_of.setdefault(image.sha256, image)
-        if first.label != image.label:
+        # A set of good and faulty images names the good ones alone, and has a note of its own.
+        is_named = max(first.label, image.label) < len(dataset.classes)
+        if is_named and first.label != image.label:
             names = []
             for one in (first, image):
                 names.append(f"'{plain(one.path.name)}' ({plain(dataset.classes[one.label])})")

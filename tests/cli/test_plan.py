@@ -214,7 +214,7 @@ def test_a_file_is_replaced_by_force_only_and_no_wrong_option_is_written(advisor
 
 def test_a_term_is_explained_with_a_page_or_the_nearest_named_and_without_one_all_are_listed(advisor: Advisor) -> None:
     said = ended(advisor("explain", "hold-out"))
-    assert said.out.startswith("hold-out\nImages that neither trained")
+    assert said.out.startswith("hold-out\nImages that trained no candidate")
     assert said.out.endswith("More: docs/search-figures.md#how-to-read-the-figures\n")
     assert "hand-held phone" in advisor("explain", "capture", "conditions").out
     refused(advisor("explain", "holdut"), "did you mean 'holdout'?")

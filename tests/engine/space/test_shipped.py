@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 
 @contextmanager
-def in_process(*_: object) -> Iterator[SimpleNamespace]:
+def in_process(*_: object, **_options: object) -> Iterator[SimpleNamespace]:
     """Stand for the child that reads a user's file: its limits are not the subject here."""
     yield SimpleNamespace(call=lambda function, *given, **_limits: resolve_name(function)(*given))
 

@@ -70,7 +70,7 @@ def test_the_package_says_that_it_was_not_run(made: Bundle, child: ChildPool) ->
 def test_the_same_run_gives_the_same_package_in_another_process(
     made: Bundle, child: ChildPool, trained: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coreml, "ChildPool", lambda *_: nullcontext(child))
+    monkeypatch.setattr(coreml, "ChildPool", lambda *_, **_options: nullcontext(child))
     run, floats = LoadedRun.load(trained.path), evaluation_of(trained, "float32")
     again = coreml.coreml_package(ShippedModel.prepare(artefact_of(run, floats), floats.artefact), floats)
     sums = (made.path / "SHA256SUMS").read_text()
