@@ -2,8 +2,9 @@
 
 A task returns a :class:`Growth` (``SearchTask.growth``). ``read`` gives the images of the run and
 the new ones, each with a :class:`LabelSet`; the rest compares the answers of two files. How the
-new images are divided, and when a file ships, is the same for every task (``api/``). The fields of
-:class:`JudgedPart` and :class:`WorseLabel` are keys of a JSON document: they stay.
+new images are divided (``_history/merged_images.py``), and when a file ships
+(``api/_updates.py``), is the same for every task. The fields of :class:`JudgedPart` and
+:class:`WorseLabel` are keys of a JSON document: they stay.
 """
 
 from __future__ import annotations

@@ -118,6 +118,11 @@ _CHEAP_OPERATORS = frozenset(
 )
 """Operators that only move values, or that stand behind the last layer of a network."""
 
+_ELEMENTWISE_OPERATORS = frozenset(
+    ["ELU", "LEAKY_RELU", "MINIMUM", "NEG", "PRELU", "SQUARE"],
+)
+"""Operators that read and write each value once, as the measured RELU and MAXIMUM do."""
+
 SAME_NETWORK = 0.15
 """Largest difference (natural logarithm) between the MACs of a file and of the model of the same
 name. Another head changes them by a few percent, another input size by much more.
@@ -200,7 +205,8 @@ class ModelFeatures:
 
 def list_unmeasured(operators: Iterable[str]) -> tuple[str, ...]:
     """Return the names of operators whose time no measured network tells, sorted."""
-    return tuple(sorted(set(operators) - _NETWORK_OPERATORS - _CHEAP_OPERATORS - CONVERTS))
+    known = _NETWORK_OPERATORS | _CHEAP_OPERATORS | _ELEMENTWISE_OPERATORS | CONVERTS
+    return tuple(sorted(set(operators) - known))
 
 
 def traits_of_operators(counts: Mapping[str, int]) -> Traits:
