@@ -18,7 +18,6 @@ from advisor.core._limits import Limits
 from advisor.core._posterior import Answers, Posterior, not_known
 from advisor.core._preference import Preference
 from advisor.core._preferences import BALANCED, PREFERENCES
-from advisor.core._quantity import Provenance
 from advisor.core._reasons import (
     compare_with_pick,
     describe_difference,
@@ -33,18 +32,8 @@ from advisor.core._relaxation import (
     list_relaxations,
     sum_overrun,
 )
-from advisor.core._units import plural, round_down, round_up, show_ms, show_size_limit
-
-PREDICTED_APART = 0.05
-"""Share by which a predicted latency must be below another one to answer a tighter budget.
-Predictions that differ by less do not show which is faster.
-"""
-
-APART = 0.02
-"""The same share of measured latencies and sizes: nobody sets a limit for less."""
-
-HALVINGS = 8
-"""Steps in which the least budget of another pick is sought: to 0.4 % of the range."""
+from advisor.core._tightened_limit import TightenedLimit
+from advisor.core._units import plural
 
 OR_UNJUDGED = ", also among files that did not run on the hold-out"
 """Follows a condition under which a file without a figure of the hold-out becomes the pick."""
@@ -266,107 +255,12 @@ def _tighten_limits(
 
     A tighter limit is also another scale of the preference.
     """
-    predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
-    limits = (
-        _Tightened("latency", PREDICTED_APART if predicted else APART, feasible, chooser),
-        _Tightened("size", APART, feasible, chooser),
-    )
-    for limit in limits:
+    for limit in TightenedLimit.list_limits(feasible, pick, chooser):
         change = limit.find_change(pick)
         if change is not None:
-            other, low, high = change
-            condition = f"the {limit.label} is {limit.show_range(low, high)}"
+            condition = limit.describe_range(change)
             by_p90 = limit.name == "latency"
-            yield _OtherPick(condition, other, by_p90=by_p90, tightens=True)
-
-
-@dataclass(frozen=True)
-class _Tightened:
-    """The picks under other limits of one figure."""
-
-    name: str  # latency or size
-    apart: float  # share by which the figure of another file must be below that of the pick
-    feasible: Sequence[Evaluation]
-    chooser: Chooser
-
-    @property
-    def label(self) -> str:
-        return "latency budget (p90)" if self.name == "latency" else "size budget"
-
-    def show_range(self, low: float, high: float) -> str:
-        """Return the budgets from ``low`` on and below ``high`` in words,
-        rounded to what is true of all of them.
-        """
-        # What is said of a range is then true of each budget in it.
-        ends = round_up(low), round_down(high)
-        if self.name == "latency":
-            texts = [show_ms(end) for end in ends]
-        else:
-            texts = [show_size_limit(end) for end in ends]
-        if ends[0] >= ends[1]:
-            return f"below {texts[1]}"
-        number, unit = texts[0].split()
-        if unit == texts[1].split()[1]:
-            return f"between {number} and {texts[1]}"
-        return f"between {texts[0]} and {texts[1]}"
-
-    def find_change(self, pick: Evaluation) -> tuple[Evaluation, float, float] | None:
-        """Return the first other file that a tighter limit makes the pick, the least budget for
-        which it stays the pick, and the one below which it becomes it; None without another file.
-        """
-        told_apart = self._read_figure(pick) * (1 - self.apart)
-        high = self._read_figure(pick)
-        other = self._pick_below(high)
-        # Below its own figure, the file may stay the pick with another number of threads.
-        while other is not None and (
-            other.variant == pick.variant or self._read_figure(other) > told_apart
-        ):
-            high = self._read_figure(other)
-            other = self._pick_below(high)
-        if other is None:
-            return None
-        return other, self._find_least(other, high), high
-
-    def _find_least(self, other: Evaluation, high: float) -> float:
-        """Return the least budget below ``high`` for which the file of ``other`` is the pick."""
-        low = high
-        last: Evaluation | None = other
-        while last is not None and last.variant == other.variant:
-            low = self._read_figure(last)
-            last = self._pick_below(low)
-        # A tighter limit makes each saving count more, which may change the pick before.
-        tightest = self._pick_within(low)
-        if tightest is not None and tightest.variant == other.variant:
-            return low
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            there = self._pick_within(middle)
-            if there is not None and there.variant == other.variant:
-                high = middle
-            else:
-                low = middle
-        return high
-
-    def _pick_below(self, limit: float) -> Evaluation | None:
-        """Return the pick of what is below a limit, which is the scale, too; None for nothing."""
-        return self._choose([e for e in self.feasible if self._read_figure(e) < limit], limit)
-
-    def _pick_within(self, limit: float) -> Evaluation | None:
-        return self._choose([e for e in self.feasible if self._read_figure(e) <= limit], limit)
-
-    def _choose(self, admitted: Sequence[Evaluation], limit: float) -> Evaluation | None:
-        if not admitted:
-            return None
-        preference = self.chooser.preference
-        # A whole limit counts like a point of accuracy, so another limit is another scale.
-        if self.name == "latency":
-            preference = replace(preference, scale_ms=limit)
-        else:
-            preference = replace(preference, scale_bytes=limit)
-        return replace(self.chooser, preference=preference).pick(admitted)
-
-    def _read_figure(self, evaluation: Evaluation) -> float:
-        return evaluation.p90_ms if self.name == "latency" else evaluation.size_bytes
+            yield _OtherPick(condition, change.pick, by_p90=by_p90, tightens=True)
 
 
 def _change_preferences(feasible: Sequence[Evaluation], chooser: Chooser) -> Iterator[_OtherPick]:

@@ -10,12 +10,13 @@ new images are divided (``_history/merged_images.py``), and when a file ships
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core import UsageError, Written
+from advisor.datasets import SplitPart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from advisor.datasets import LabelledImage
     from advisor.engine._history.loaded_run import LoadedRun
 
-CLAIMING_PARTS = ("holdout", "validation", "train")
+CLAIMING_PARTS = (SplitPart.HOLDOUT, SplitPart.VALIDATION, SplitPart.TRAIN)
 """Parts of a run in the order in which they claim a new image
 that shows the same as one of theirs.
 """
@@ -34,7 +35,7 @@ SHOWN = 5  # Images that are named for each label that got worse
 
 @dataclass(frozen=True)
 class LabelSet:
-    """What is said of the labels of an image. Those that it does not name are not there."""
+    """The labels of an image as a table states them. Those that it does not name are not there."""
 
     there: frozenset[str]
     unknown: frozenset[str] = frozenset()  # those of which nothing is said
@@ -56,14 +57,14 @@ class GrownImage:
 
     path: Path
     labels: LabelSet
-    part: str  # of :data:`CLAIMING_PARTS`
+    part: str  # a :class:`.SplitPart`
     group: str = ""
     new: bool = False
 
 
 @dataclass(frozen=True)
 class FileAnswer:
-    """What a file answers to an image."""
+    """The answer of a file to an image."""
 
     scores: Mapping[str, float]  # the label with the highest one first; empty without an answer
     # Scores from which on a label counts, where they are not those of the task.
@@ -72,6 +73,10 @@ class FileAnswer:
 
 Answers = Sequence[FileAnswer]
 """An answer to each of some images."""
+
+
+Rights = tuple[Path, bool, bool]
+"""An image, and whether the earlier and the new file have a label right there."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +125,8 @@ class WorseLabel(Written):
     examples: tuple[str, ...]
 
     @classmethod
-    def list_losses(
-        cls, label: str, rights: Iterable[tuple[Path, bool, bool]]
-    ) -> tuple[WorseLabel, ...]:
-        """Return the label if the new file has it right on fewer images, else nothing.
-
-        ``rights`` are the images, and whether each of the two files is right there.
-        """
+    def list_losses(cls, label: str, rights: Iterable[Rights]) -> tuple[WorseLabel, ...]:
+        """Return the label if the new file has it right on fewer images, else nothing."""
         images = before = after = 0
         # Only images that the earlier file had right: they show what the user would lose.
         lost = []
@@ -169,7 +169,7 @@ class Words:
 
 
 class Growth(ABC):
-    """How the models of a task learn from more images, and how two files are compared."""
+    """Reads more images for the models of a task, and compares the answers of two files."""
 
     words = Words()
 
@@ -195,13 +195,22 @@ class Growth(ABC):
     ) -> bool:
         """Return whether a file tells these labels better than a guess, with 97.5 % certainty."""
 
-    @abstractmethod
     def list_worse(
         self, images: Sequence[GrownImage], before: Answers, after: Answers
     ) -> tuple[WorseLabel, ...]:
         """Return the labels that the later file has right on fewer images, the largest loss
         first.
         """
+        worse: list[WorseLabel] = []
+        for label, rights in self.list_rights(images, before, after):
+            worse += WorseLabel.list_losses(label, rights)
+        return tuple(sorted(worse, key=lambda row: row.after - row.before))
+
+    @abstractmethod
+    def list_rights(
+        self, images: Sequence[GrownImage], before: Answers, after: Answers
+    ) -> Iterator[tuple[str, list[Rights]]]:
+        """Yield each label that can get worse, with the images that judge it."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +232,7 @@ class RunImages:
         for part in CLAIMING_PARTS:
             for row in split.get(part, ()):
                 rows[row["path"]] = row
-                parts[row["path"]] = part
+                parts[row["path"]] = part.value
         if not rows:
             raise UsageError(
                 f"'{earlier.name}' does not say which images it learnt from", "search again"

@@ -225,7 +225,7 @@ class Model:
 
     @property
     def transposes(self) -> int:
-        """How many transposes the main graph has."""
+        """Number of transposes in the main graph."""
         return sum(operator.name == TRANSPOSE for operator in self.operators)
 
     @property

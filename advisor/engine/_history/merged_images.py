@@ -2,8 +2,8 @@
 
 :func:`advisor.update` calls :func:`merge_images` before it searches, and :func:`write_merged`
 writes the manifest that the new search reads. The task reads the images and their labels
-(:class:`.Growth`). An image of the run never changes its part. The draw
-of new images depends on their bytes alone, so the same images are divided in the same way again.
+(:class:`.Growth`). An image of the run never changes its part. The draw of new images depends on
+their bytes alone, so the same images are divided in the same way again.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core import UsageError, plural
+from advisor.datasets import SplitPart
 from advisor.engine import _growth as growth
 
 if TYPE_CHECKING:
     from advisor.datasets import LabelledImage
     from advisor.engine._history.loaded_run import LoadedRun
 
-HOLDOUT, VALIDATION, TRAIN = growth.CLAIMING_PARTS
-
-SHARES_OF_NEW = ((HOLDOUT, 0.3), (VALIDATION, 0.15))
+SHARES_OF_NEW = ((SplitPart.HOLDOUT, 0.3), (SplitPart.VALIDATION, 0.15))
 """Shares of the new images of each label that judge both files, enough to show a gain on a few
 hundred, and that choose among the forms of the new file.
 """
 
-WRITTEN_PARTS = {HOLDOUT: "test", VALIDATION: "val", TRAIN: "train"}
+WRITTEN_PARTS: Mapping[str, str] = {
+    SplitPart.HOLDOUT: "test",
+    SplitPart.VALIDATION: "val",
+    SplitPart.TRAIN: "train",
+}
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,13 @@ class MergedImages:
     @property
     def added(self) -> int:
         """Number of new images that are learnt from."""
-        return sum(image.new and image.part != HOLDOUT for image in self.images)
+        return sum(image.new and image.part != SplitPart.HOLDOUT for image in self.images)
 
     def list_holdout(self, new: bool) -> list[growth.GrownImage]:
         """Return the images that judge both files: the new ones, or those of the old hold-out."""
         judging = []
         for image in self.images:
-            if image.part == HOLDOUT and image.new is new:
+            if image.part == SplitPart.HOLDOUT and image.new is new:
                 judging.append(image)
         return judging
 
@@ -89,7 +92,7 @@ def merge_images(earlier: LoadedRun, data: Path, grown: growth.Growth) -> Merged
         # It is there already, in the part of the run's image.
         if place in matched.known:
             continue
-        if part == HOLDOUT:
+        if part == SplitPart.HOLDOUT:
             returned += 1
         elif part:
             image = read.images[place]
@@ -285,7 +288,7 @@ def _divide_images(
     divided: list[growth.GrownImage] = []
     for unit in sorted(units, key=lambda places: _draw_key(images[places[0]].sha256)):
         label = rarest[unit[0]]
-        part = TRAIN
+        part = SplitPart.TRAIN
         for name, share in SHARES_OF_NEW:
             # A unit that is too large for the rest of a share is learnt from:
             # the shares are never exceeded.

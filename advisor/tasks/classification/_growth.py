@@ -6,7 +6,7 @@ differ between two files.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,23 +77,21 @@ class ClassifierGrowth(growth.Growth):
                 right.append(is_right)
         return _beats_guess(right, len(classes))
 
-    def list_worse(
+    def list_rights(
         self,
         images: Sequence[growth.GrownImage],
         before: growth.Answers,
         after: growth.Answers,
-    ) -> tuple[growth.WorseLabel, ...]:
-        """Return the classes of which the later file recognises fewer images."""
-        right = zip(_list_right(images, before), _list_right(images, after), strict=True)
-        rights = list(zip(images, right, strict=True))
-        worse: list[growth.WorseLabel] = []
+    ) -> Iterator[tuple[str, list[growth.Rights]]]:
+        """Yield each class with its images."""
+        earlier = _list_right(images, before)
+        later = _list_right(images, after)
         for label in sorted(self.list_learnable([image.labels for image in images])):
-            rows = []
-            for image, (earlier, later) in rights:
+            rights = []
+            for image, was_right, is_right in zip(images, earlier, later, strict=True):
                 if label in image.labels.there:
-                    rows.append((image.path, earlier, later))
-            worse += growth.WorseLabel.list_losses(label, rows)
-        return tuple(sorted(worse, key=lambda row: row.after - row.before))
+                    rights.append((image.path, was_right, is_right))
+            yield label, rights
 
 
 def _list_right(images: Sequence[growth.GrownImage], answers: growth.Answers) -> list[bool]:

@@ -9,7 +9,7 @@ there all the time, as a cell type that was not yet counted.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,26 +106,26 @@ class TaggerGrowth(growth.Growth):
         scores = _score_images(images, after, sorted(labels))
         return scores.figure.low > label_precision.precision_by_chance(scores.truth)
 
-    def list_worse(
+    def list_rights(
         self,
         images: Sequence[growth.GrownImage],
         before: growth.Answers,
         after: growth.Answers,
-    ) -> tuple[growth.WorseLabel, ...]:
-        """Return the labels of which the later file says less often rightly whether they are
-        there.
+    ) -> Iterator[tuple[str, list[growth.Rights]]]:
+        """Yield each label of the earlier file with the images that are known to have or lack it.
+
+        A file is right if it says rightly whether the label is there.
         """
         answers = list(zip(images, before, after, strict=True))
-        worse: list[growth.WorseLabel] = []
         for label in _list_labels(before):
-            rows = []
+            rights = []
             for image, earlier, later in answers:
                 if label not in image.labels.unknown:
                     is_there = label in image.labels.there
                     was_right = _shows(earlier, label) == is_there
-                    rows.append((image.path, was_right, _shows(later, label) == is_there))
-            worse += growth.WorseLabel.list_losses(label, rows)
-        return tuple(sorted(worse, key=lambda row: row.after - row.before))
+                    is_right = _shows(later, label) == is_there
+                    rights.append((image.path, was_right, is_right))
+            yield label, rights
 
 
 def _list_labels(answers: Iterable[growth.FileAnswer]) -> list[str]:
