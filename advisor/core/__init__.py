@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         DeviceBenchmarkKeywords,
         ReevaluateKeywords,
     )
+    from advisor.core._image_units import ImageUnits
     from advisor.core._integrations import list_registered, load_integration
     from advisor.core._keywords import takes_options
     from advisor.core._limit_options import LimitOptions
@@ -249,6 +250,7 @@ __all__ = [
     "HeadFacts",
     "HoldoutPart",
     "ImageAnswers",
+    "ImageUnits",
     "Interval",
     "JudgedBox",
     "JudgedImage",

@@ -8,7 +8,7 @@ same decision. The engine calls it while a search runs, at its end, and whenever
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -119,12 +119,14 @@ class Decision:
         answers: Answers = not_known,
         preference: Preference = BALANCED,
         judged_first: bool = True,
+        groups: Sequence[Hashable] = (),
     ) -> Decision:
         """Pick one of the evaluations that meet the budget, by the rule of :class:`.Chooser`.
 
         By default that is the cheapest of those that the validation images do not show to be
         behind the most accurate one. ``judged_first``: of these, one with a figure on the hold-out
-        comes before one without it.
+        comes before one without it. ``groups`` has the group of each validation image, see
+        :class:`.ImageUnits`.
         """
         # Without accuracy, latency and size, an evaluation has no price, so no rule can rank it.
         ranked = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
@@ -138,7 +140,7 @@ class Decision:
         # Only now are the limits known to be reachable:
         # a preference that is scaled by them ranks what meets them.
         preference = preference.within(limits.by_figure)
-        chooser = Chooser(Posterior(ranked, answers), preference, judged_first)
+        chooser = Chooser(Posterior(ranked, answers, groups), preference, judged_first)
         choice = chooser.choose(feasible)
         pick = choice.pick
         others = [e for e in feasible if e.variant != pick.variant]

@@ -8,12 +8,13 @@ on other images. Seeds are fixed: a run that is read again has the same answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from advisor.core._evaluation import Evaluation
+from advisor.core._image_units import ImageUnits
 from advisor.core._quantity import Quantity
 from advisor.core._timings import graph_of, place_of
 
@@ -49,11 +50,17 @@ class Posterior:
 
     Candidates with answers on the same images are compared image by image: the images are
     resampled for all of them together, with random weights (the Bayesian bootstrap: D. B. Rubin,
-    Annals of Statistics 9, 1981). Its mean and its variance are known without draws. Other
-    accuracies are independent: their intervals tell their standard errors.
+    Annals of Statistics 9, 1981). Its mean and its variance are known without draws. Where images
+    come in ``groups``, whole groups are resampled. Other accuracies are independent: their
+    intervals tell their standard errors.
     """
 
-    def __init__(self, evaluations: Sequence[Evaluation], answers: Answers = not_known) -> None:
+    def __init__(
+        self,
+        evaluations: Sequence[Evaluation],
+        answers: Answers = not_known,
+        groups: Sequence[Hashable] = (),
+    ) -> None:
         import numpy as np
 
         row_of_file: dict[str, int] = {}
@@ -77,6 +84,7 @@ class Posterior:
         self._right: Floats = np.array(answers_of_files, dtype=float).reshape(
             len(answers_of_files), images
         )
+        self._units = ImageUnits.of(groups, images)
         figures: Floats = np.array([e.accuracy_percent for e in evaluations])
         means = 100 * self._right.mean(axis=1) if answers_of_files else np.zeros(1)
         self._accuracies: Floats = np.where(
@@ -119,7 +127,8 @@ class Posterior:
         """Return :data:`DRAWS` resamplings of the accuracies (%) and of the latencies (ms),
         (DRAWS, len(of)) each.
 
-        The weights of the images are the same for all candidates in a draw. A latency is drawn
+        The weights of the images are the same for all candidates in a draw, and those of a group
+        are equal. A latency is drawn
         within its interval: one for all files of the same graph on the same target.
         """
         import numpy as np
@@ -145,7 +154,8 @@ class Posterior:
         import numpy as np
 
         # A fixed seed: the same question must have the same answer again, also after a resume.
-        weights = np.random.default_rng(0).standard_exponential((DRAWS, self._right.shape[1]))
+        of_units = np.random.default_rng(0).standard_exponential((DRAWS, self._units.count))
+        weights = of_units[:, self._units.numbers]
         shares: Floats = weights / weights.sum(axis=1, keepdims=True)
         return shares
 
@@ -167,23 +177,24 @@ class Posterior:
 
         Half an image is added for each file that only it answers rightly, or one lone answer would
         count as proof (A. Agresti and Y. Min, "Simple improved confidence intervals for comparing
-        matched proportions", Statistics in Medicine 24, 2005).
+        matched proportions", Statistics in Medicine 24, 2005). The images of a group count
+        together, those that are added, too: see :meth:`.ImageUnits.count_independent`.
         """
         import numpy as np
 
         first, second = (np.unique(rows[rows >= 0]) for rows in (mine, other))
         if not first.size or not second.size:
             return np.zeros((len(mine), len(other)))
-        means = self._right.mean(axis=1)
-        squares = (self._right**2).mean(axis=1)
         count = self._right.shape[1]
+        # What a unit's images differ from the mean of the file, summed.
+        deviations = self._right - self._right.mean(axis=1, keepdims=True)
+        sums = self._units.sum_values(deviations.T).T
+        squares = (sums**2).sum(axis=1)
         variances = (
-            squares[first][:, None]
-            + squares[second]
-            - 2 * self._right[first] @ self._right[second].T / count
-        )
-        variances -= (means[first][:, None] - means[second]) ** 2
-        errors = 100 * np.sqrt((np.maximum(variances, 0.0) + 1 / count) / (count + 1))
+            squares[first][:, None] + squares[second] - 2 * sums[first] @ sums[second].T
+        ) / count
+        added = self._units.mean_size / count
+        errors = 100 * np.sqrt((np.maximum(variances, 0.0) + added) / (count + 1))
         rows = np.clip(np.searchsorted(first, mine), 0, len(first) - 1)
         columns = np.clip(np.searchsorted(second, other), 0, len(second) - 1)
         pairwise: Floats = errors[rows][:, columns]

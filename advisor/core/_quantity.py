@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
@@ -19,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core._codec import to_json
+from advisor.core._image_units import RESAMPLES, ImageUnits
 from advisor.core._units import show_ms, show_ms_interval
-
-RESAMPLES = 2000
-"""Bootstrap resamples."""
 
 DEVIATIONS = 1.96
 """Standard errors in half of a 95 % interval."""
@@ -145,35 +143,52 @@ class Interval:
         return Interval(share, max(0.0, low), min(1.0, high))
 
     @staticmethod
-    def difference_of_means(first: Sequence[float], second: Sequence[float]) -> Interval:
+    def share_of(
+        right: Sequence[float] | NDArray[Any], groups: Sequence[Hashable] = ()
+    ) -> Interval:
+        """Return the share of images (N,) that are 1 and not 0, with Wilson's interval.
+
+        It is that of as many single images as these are worth, see
+        :meth:`.ImageUnits.count_independent`; ``groups`` has the group of each image, (N,).
+        """
+        flags = np.asarray(right, float)
+        trials = ImageUnits.of(groups, len(flags)).count_independent(flags)
+        successes = float(flags.sum()) * (trials / len(flags))
+        # Rounding must not leave more successes than trials.
+        return Interval.wilson(min(successes, trials), trials)
+
+    @staticmethod
+    def difference_of_means(
+        first: Sequence[float], second: Sequence[float], groups: Sequence[Hashable] = ()
+    ) -> Interval:
         """Return mean(first) - mean(second) over the same images:
         of answers, or of shares of right answers.
+
+        ``groups`` has the group of each image, see :meth:`paired_shares`.
         """
-        if all(value in (0, 1) for value in (*first, *second)):
+        are_single = ImageUnits.of(groups, len(first)).are_single
+        if are_single and all(value in (0, 1) for value in (*first, *second)):
             return Interval.paired_difference(
                 [value == 1 for value in first], [value == 1 for value in second]
             )
-        return Interval.paired_shares(first, second)
+        return Interval.paired_shares(first, second, groups)
 
     @staticmethod
     def paired_shares(
-        first: Sequence[float], second: Sequence[float], level: float = 0.95
+        first: Sequence[float], second: Sequence[float], groups: Sequence[Hashable] = ()
     ) -> Interval:
         """Return mean(first) - mean(second) of shares of the same images,
-        with a percentile bootstrap over the images.
+        with a percentile bootstrap over the images: 95 % of the resamples are inside.
 
         Use this instead of :meth:`paired_difference` where each image was answered several times:
-        the answers to one image are not independent. Raises ValueError: the two differ in length,
-        or are empty.
+        the answers to one image are not independent. Where images come in ``groups``, (N,), whole
+        groups are drawn. Raises ValueError: the two differ in length, or are empty.
         """
         if len(first) != len(second) or not first:
             raise ValueError(f"paired_shares: {len(first)} and {len(second)} images")
         differences = np.asarray(first, float) - np.asarray(second, float)
-        drawn = np.random.default_rng(0).integers(
-            0, len(differences), (RESAMPLES, len(differences))
-        )
-        means = differences[drawn].mean(axis=1)
-        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+        means = ImageUnits.of(groups, len(differences)).resample_means(differences)
+        low, high = np.quantile(means, [0.025, 0.975])
         value = float(differences.mean())
         return Interval(value, min(float(low), value), max(float(high), value))
 

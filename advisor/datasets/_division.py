@@ -377,8 +377,8 @@ def _describe_groups(division: Division, dataset: Dataset) -> str:
     come = f"Images come in {phrase_count(grouping.count, 'group')} ({grouping.source.value})"
     if SplitPart.HOLDOUT in given:
         if SplitPart.VALIDATION in given:
-            return f"{come}: your own split is kept."
-        return f"{come}: validation has whole groups."
+            return f"{come}: your own split is kept, and ranges count groups."
+        return f"{come}: validation has whole groups, and ranges count them."
     part_of = dict.fromkeys(division.split.validation, SplitPart.VALIDATION) | dict.fromkeys(
         division.split.holdout, SplitPart.HOLDOUT
     )
@@ -390,11 +390,11 @@ def _describe_groups(division: Division, dataset: Dataset) -> str:
     divided_classes = {label for (label, _), parts in parts_of.items() if len(parts) > 1}
     divided = len(divided_classes)
     if not divided:
-        return f"{come}: whole groups are held out."
+        return f"{come}: whole groups are held out, and ranges count them."
     which = phrase_count(divided, "class", "classes")
     return (
-        f"{come}: whole groups are held out. In {which} with too few groups, one is divided"
-        " between two parts."
+        f"{come}: whole groups are held out, and ranges count them."
+        f" In {which} with too few groups, one is divided between two parts."
     )
 
 

@@ -28,7 +28,7 @@ from advisor.core import (
     recipe_of,
 )
 from advisor.datasets import SplitPart
-from advisor.engine._image_answers import answers_on_images, read_labels, read_shares
+from advisor.engine._image_answers import answers_on_images, read_groups, read_labels, read_shares
 from advisor.engine._question import Question
 from advisor.engine._refutation import accuracy_on_both, is_refuted, sentence_of_refutation
 from advisor.engine._targets.device_rows import (
@@ -93,6 +93,7 @@ def _make_answer(
         question.limits,
         question.preference,
         answers_on_images(run),
+        read_groups(run, SplitPart.VALIDATION),
         judged_first,
         tuple(sorted(without_weights)),
     )
@@ -151,13 +152,14 @@ def _list_candidates(rows: Sequence[Evaluation], question: Question) -> list[Eva
 class _DecisionRule:
     """Everything that a decision over rows depends on beside them.
 
-    ``without_weights`` are the cards that ran with random weights, see :func:`decide_run` for
-    ``judged_first``.
+    ``groups`` has the group of each validation image, and ``without_weights`` the cards that ran
+    with random weights. See :func:`decide_run` for ``judged_first``.
     """
 
     limits: Limits
     preference: Preference
     answers: Answers
+    groups: Sequence[int]
     judged_first: bool
     without_weights: tuple[str, ...]
 
@@ -176,7 +178,7 @@ class _DecisionRule:
 
     def _decide(self, rows: Sequence[Evaluation]) -> Decision:
         return Decision.of_evaluations(
-            rows, self.limits, self.answers, self.preference, self.judged_first
+            rows, self.limits, self.answers, self.preference, self.judged_first, self.groups
         )
 
     def _explain_weights(self, decision: Decision) -> Decision:
@@ -227,6 +229,7 @@ def _with_holdout_drops(
     labels = read_labels(run, SplitPart.HOLDOUT)
     if not labels:
         return evaluations
+    groups = read_groups(run, SplitPart.HOLDOUT)
 
     @cache
     def read_file(file: str) -> tuple[float, ...] | None:
@@ -250,14 +253,16 @@ def _with_holdout_drops(
         # A drop of an earlier decision may belong to another float file.
         drop = None
         if shares and reference:
-            drop = _measure_drop(reference, shares)
+            drop = _measure_drop(reference, shares, groups)
         updated.append(replace(evaluation, holdout_drop=drop))
     return updated
 
 
-def _measure_drop(reference: Sequence[float], shares: Sequence[float]) -> Quantity:
+def _measure_drop(
+    reference: Sequence[float], shares: Sequence[float], groups: Sequence[int]
+) -> Quantity:
     """Return the points that a file loses against its float32 file on the same images."""
-    lost = Interval.difference_of_means(reference, shares)
+    lost = Interval.difference_of_means(reference, shares, groups)
     return Quantity(
         value=100 * lost.value,
         unit="points",

@@ -88,6 +88,22 @@ def read_labels(run: RunFolder, part: str) -> tuple[int, ...]:
         return ()
 
 
+def read_groups(run: RunFolder, part: str) -> tuple[int, ...]:
+    """Return the number of the group of each image of a part, see :class:`.ImageUnits`;
+    empty where the images do not come in groups.
+    """
+    rows = run.read_json("split.json").get(part)
+    if not isinstance(rows, list):
+        return ()
+    groups = []
+    for row in rows:
+        group = row.get("group") if isinstance(row, dict) else None
+        if not isinstance(group, int):
+            return ()
+        groups.append(group)
+    return tuple(groups)
+
+
 def read_shares(run: RunFolder, file: str, labels: Sequence[int]) -> tuple[float, ...] | None:
     """Return each image's share in the accuracy, None if the file is missing,
     damaged or of other images.

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import METRICS, Interval, require_extra
+from advisor.core import METRICS, ImageUnits, Interval, require_extra
 from advisor.measurement._detections import Detections
-from advisor.measurement._other_images import of_other_images, units_of
+from advisor.measurement._other_images import of_other_images
 
 Floats = NDArray[np.float32]
 
@@ -83,12 +83,12 @@ def _leave_out_groups(groups: Sequence[int], images: int, most: int) -> Iterator
     """Yield the places of all other images for each group of images,
     of which there are at most so many.
     """
-    units = units_of(groups, images)
-    count = int(units.max()) + 1
+    units = ImageUnits.of(groups, images)
+    count = units.count
     # Neighbouring groups are joined: each that is left out costs an evaluation of all images.
-    units = units * min(count, most) // count
-    for unit in range(int(units.max()) + 1):
-        yield np.flatnonzero(units != unit).tolist()
+    joined = units.numbers * min(count, most) // count
+    for number in range(int(joined.max()) + 1):
+        yield np.flatnonzero(joined != number).tolist()
 
 
 def score_areas(

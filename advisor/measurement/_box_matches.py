@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import Interval, ObjectsOfSize
+from advisor.core import ImageUnits, Interval, ObjectsOfSize
 from advisor.measurement._average_precision import HALF, Floats, evaluate_matches
 from advisor.measurement._detections import Detections
-from advisor.measurement._other_images import of_other_images, sums_of_units, units_of
+from advisor.measurement._other_images import of_other_images
 
 Flags = NDArray[np.bool_]
 
@@ -52,7 +52,7 @@ def count_by_size(
         sides = image.true.boxes[:, 2:] - image.true.boxes[:, :2]
         sizes.append(np.sqrt(np.prod(sides, axis=1)))
     all_sizes = np.concatenate(sizes) if sizes else np.zeros(0)
-    units = units_of(groups, len(matched))
+    units = ImageUnits.of(groups, len(matched))
     rows = []
     for least, below in _join_ranges(all_sizes):
         # The last range has its upper end too,
@@ -108,17 +108,17 @@ def _count_seen(matched: Sequence[Matched], inside: Sequence[Flags]) -> NDArray[
 
 
 def _recall_on_others(
-    seen: NDArray[np.int64], true: NDArray[np.int64], units: NDArray[np.int64]
+    seen: NDArray[np.int64], true: NDArray[np.int64], units: ImageUnits
 ) -> Interval:
     """Return the share of true objects that were found, with its range on as many other images."""
-    without_seen = seen.sum() - sums_of_units(seen, units)
-    without_true = true.sum() - sums_of_units(true, units)
+    without_seen = seen.sum() - units.sum_values(seen)
+    without_true = true.sum() - units.sum_values(true)
     without = np.where(without_true > 0, without_seen / np.maximum(without_true, 1), np.nan)
     return of_other_images(float(seen.sum() / true.sum()), without)
 
 
 def _loss_on_others(
-    fewer: NDArray[np.int64], true: NDArray[np.int64], units: NDArray[np.int64]
+    fewer: NDArray[np.int64], true: NDArray[np.int64], units: ImageUnits
 ) -> Interval:
     """Return the share of true objects by which two files differ (-1 to 1),
     with its range on as many other images.
@@ -307,9 +307,9 @@ def centre_score(
     if not table[:, :, 0].any():
         raise ValueError("no image has a box")
     total = table.sum(axis=0)
-    units = units_of(groups, len(table))
+    units = ImageUnits.of(groups, len(table))
     by_class = f1_of(total)
-    without = _mean_over_classes(f1_of(total - sums_of_units(table, units)))
+    without = _mean_over_classes(f1_of(total - units.sum_values(table)))
     mean = of_other_images(float(np.nanmean(by_class)), without)
     return CentreScore(
         mean, tuple(None if np.isnan(value) else float(value) for value in by_class)

@@ -87,15 +87,19 @@ class OutOfFold:
         labels: the class of each image, (N,).
         floats: the ``.npy`` of what the head's own file answers to the validation part, float32
             (M, C).
+        groups: the name of the group of each image, (N,); empty without groups.
     """
 
     answers: Path
     labels: Sequence[int]
     floats: Path
+    groups: Sequence[str] = ()
 
-    def beside(self, probabilities: Floats, labels: Labels) -> tuple[Floats, Labels]:
+    def beside(
+        self, probabilities: Floats, labels: Labels, groups: Sequence[str] = ()
+    ) -> tuple[Floats, Labels, Sequence[str]]:
         """Return these answers and those of a file to the validation part, (M, C),
-        with their labels.
+        with their labels and groups.
 
         A file that answers otherwise than the head's own has those to the validation part alone.
         """
@@ -106,9 +110,12 @@ class OutOfFold:
         # A file that answers otherwise has other logits,
         # so the float head's answers say nothing of its temperature.
         if same.mean() < ALIKE or not has_answer.any():
-            return probabilities, labels
-        answered_labels = np.asarray(self.labels)[has_answer]
-        return np.vstack([answers[has_answer], probabilities]), np.append(answered_labels, labels)
+            return probabilities, labels, groups
+        answered_labels = np.append(np.asarray(self.labels)[has_answer], labels)
+        answered_groups = list(groups)
+        if groups:
+            answered_groups = [*np.asarray(self.groups)[has_answer].tolist(), *groups]
+        return np.vstack([answers[has_answer], probabilities]), answered_labels, answered_groups
 
 
 def fit_temperature(probabilities: Floats, labels: Labels) -> float:

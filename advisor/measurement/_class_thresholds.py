@@ -7,13 +7,20 @@ The search chooses on validation and judges finalists on the hold-out. ``rows`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.core import ConfidenceFacts, Guarantees, Reachable, ShippedThresholds, Threshold
+from advisor.core import (
+    ConfidenceFacts,
+    Guarantees,
+    ImageUnits,
+    Reachable,
+    ShippedThresholds,
+    Threshold,
+)
 from advisor.measurement._calibration import (
     OutOfFold,
     apply_temperature,
@@ -49,6 +56,16 @@ class ClassProbabilities:
     rows: Floats
     labels: Labels
     classes: tuple[str, ...]
+    groups: Sequence[str] = ()
+
+    @property
+    def apart(self) -> float:
+        """Independent answers in one answer, 0 to 1: images of one group are often all right, or
+        all wrong.
+        """
+        right = self.right.astype(float)
+        independent = ImageUnits.of(self.groups, len(right)).count_independent(right)
+        return independent / max(len(right), 1)
 
     @property
     def sure(self) -> Floats:
@@ -103,6 +120,7 @@ def choose_class_thresholds(
     guarantees: Guarantees,
     new_images: int,
     folds: OutOfFold | None = None,
+    groups: Sequence[str] = (),
 ) -> ConfidenceFacts:
     """Return the temperature of a file, what it does, and the thresholds,
     all by images that its head did not learn.
@@ -112,29 +130,33 @@ def choose_class_thresholds(
     of the training part too, if the file answers like the float head that gave them.
 
     ``guarantees`` are what the user asked of thresholds; those for a precision are chosen without
-    a wish too. They are about ``new_images`` other images.
+    a wish too. They are about ``new_images`` other images. ``groups`` names the group of each
+    image; images of one group count as fewer independent ones.
     """
-    all_rows, all_labels = rows, labels
+    all_rows, all_labels, all_groups = rows, labels, groups
     if folds:
-        all_rows, all_labels = folds.beside(rows, labels)
-    every = ClassProbabilities(crossfit_probabilities(all_rows, all_labels), all_labels, classes)
+        all_rows, all_labels, all_groups = folds.beside(rows, labels, groups)
+    calibrated = crossfit_probabilities(all_rows, all_labels)
+    every = ClassProbabilities(calibrated, all_labels, classes, all_groups)
     # The given images are the last ones.
-    seen = replace(every, rows=every.rows[-len(rows) :], labels=labels)
+    seen = replace(every, rows=every.rows[-len(rows) :], labels=labels, groups=groups)
     before = assess_reliability(rows, labels)
     after = assess_reliability(seen.rows, labels)
     batch = new_images / len(every.labels)
+    apart = every.apart
     asked = guarantees.precision.by_class
     wanted = guarantees.precision.plain or GUARANTEE
     by_class = {}
     recall = {}
     for name in classes:
-        by_class[name] = find_threshold(*every.of(name), asked.get(name, wanted), batch=batch)
+        precision = asked.get(name, wanted)
+        by_class[name] = find_threshold(*every.of(name), precision, batch, apart)
         share = guarantees.recall.of(name)
         if share is not None:
-            recall[name] = find_recalling(*every.members(name), share, batch=batch)
+            recall[name] = find_recalling(*every.members(name), share, batch, apart)
     coverage = None
     if guarantees.coverage is not None:
-        coverage = find_covering(every.sure, every.right, guarantees.coverage, batch=batch)
+        coverage = find_covering(every.sure, every.right, guarantees.coverage, batch, apart)
     facts = ConfidenceFacts(
         temperature=fit_temperature(all_rows, all_labels),
         error=after.error,
@@ -143,9 +165,9 @@ def choose_class_thresholds(
         brier_before=before.brier,
         bins=after.bins,
         guaranteed=wanted,
-        threshold=find_threshold(*every.without(guarantees), wanted, batch=batch),
+        threshold=find_threshold(*every.without(guarantees), wanted, batch, apart),
         by_class=by_class,
-        reachable=find_reachable(*every.without(guarantees), batch=batch),
+        reachable=find_reachable(*every.without(guarantees), batch, apart),
         wanted=guarantees,
         reachable_by_class=_find_reachable_by_class(every, asked, by_class, batch),
         recall=recall,
@@ -165,7 +187,7 @@ def _find_reachable_by_class(
     reachable = {}
     for name in asked:
         if by_class[name] is None:
-            reachable[name] = find_reachable(*every.of(name), batch=batch)
+            reachable[name] = find_reachable(*every.of(name), batch, every.apart)
     return reachable
 
 

@@ -84,11 +84,14 @@ def find_threshold(
     return at_score(_middle_below(score, sure), sure, right)
 
 
-def find_reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
+def find_reachable(
+    sure: Floats, right: Flags, batch: float = 0.0, apart: float = 1.0
+) -> Reachable:
     """Return the largest share of right answers that a score can guarantee, to half a point;
     0 for less than 0.5.
 
-    It says what to ask for; asked for alone, it is a guarantee chosen by its data.
+    It says what to ask for; asked for alone, it is a guarantee chosen by its data. An answer
+    counts as ``apart`` independent ones (0-1).
     """
     # In steps of half a percent: 100 of 200 is a share of 0.5.
     low = 99
@@ -96,7 +99,7 @@ def find_reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
     best = None
     while high - low > 1:
         middle = (low + high) // 2
-        reached_threshold = find_threshold(sure, right, middle / 200, batch)
+        reached_threshold = find_threshold(sure, right, middle / 200, batch, apart)
         if reached_threshold is None:
             high = middle
         else:
@@ -144,35 +147,37 @@ def find_reached(
 
 
 def find_covering(
-    sure: Floats, right: Flags, wanted: float, batch: float = 0.0
+    sure: Floats, right: Flags, wanted: float, batch: float = 0.0, apart: float = 1.0
 ) -> CoverageThreshold:
     """Return the threshold from which on a wanted share of new images is answered,
     and the precision guaranteed there.
 
     The score depends on no label, so the precision of the answers from it on has a single bound.
-    Each guarantee holds with the probability ``LEVEL``.
+    Each guarantee holds with the probability ``LEVEL``. An answer counts as ``apart`` independent
+    ones (0-1).
     """
-    score, guaranteed = find_reached(sure, wanted, batch)
+    score, guaranteed = find_reached(sure, wanted, batch, apart)
     at = at_score(score, sure, right)
     hits = 0
     if at.precision:
         hits = round(at.precision.value * at.images)
-    parameters = _beta_of_precision(hits, at.images, batch)
+    parameters = _beta_of_precision(hits * apart, at.images * apart, batch)
     precision = 0.0
     if hits:
-        precision = _find_guaranteed(*parameters, _count_new_images(at.images, batch))
+        precision = _find_guaranteed(*parameters, _count_new_images(at.images * apart, batch))
     return CoverageThreshold(wanted, guaranteed, precision, at)
 
 
 def find_recalling(
-    column: Floats, members: Flags, wanted: float, batch: float = 0.0
+    column: Floats, members: Flags, wanted: float, batch: float = 0.0, apart: float = 1.0
 ) -> RecallThreshold:
     """Return the probability of a class that a wanted share of its new images reaches.
 
     ``column`` (N,) is the probability of the class for each image,
-    and ``members`` (N,) says which are of the class.
+    and ``members`` (N,) says which are of the class. An image counts as ``apart`` independent ones
+    (0-1).
     """
-    score, guaranteed = find_reached(column[members], wanted, batch)
+    score, guaranteed = find_reached(column[members], wanted, batch, apart)
     return at_recall(RecallThreshold(wanted, guaranteed, score, None, None, 0, 0), column, members)
 
 

@@ -14,15 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import BoxGuarantee, Interval
+from advisor.core import BoxGuarantee, ImageUnits, Interval
 from advisor.measurement._label_thresholds import answers_of_label
-from advisor.measurement._other_images import (
-    Floats,
-    half_width,
-    of_other_images,
-    sums_of_units,
-    units_of,
-)
+from advisor.measurement._other_images import Floats, half_width, of_other_images
 
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]
@@ -153,11 +147,11 @@ class LabelScores:
         """Return a figure with its range;
         ``without`` is the figure without each image, which add up to first order.
         """
-        units = units_of(self.groups, len(without))
+        units = ImageUnits.of(self.groups, len(without))
         # Without its only image a label has no figure;
         # such an image counts as one that moves nothing.
         moved = np.where(np.isfinite(without), without - value, 0.0)
-        return of_other_images(value, value + sums_of_units(moved, units))
+        return of_other_images(value, value + units.sum_values(moved))
 
     def list_ranges(self) -> list[Interval | None]:
         """Return the average precision of each label with its range; None as for ``by_class``."""
@@ -201,17 +195,14 @@ class LabelScores:
         shown = self.flags.astype(float)
         counts = np.stack([shown * there, shown, there], axis=-1)  # (N, C, 3): right, shown, true
         whole = counts.sum(axis=0)
-        units = units_of(self.groups, len(counts))
-        left = whole - sums_of_units(counts.reshape(len(counts), -1), units).reshape(
-            -1, *whole.shape
-        )
+        units = ImageUnits.of(self.groups, len(counts))
+        left = whole - units.sum_values(counts)
         macro = of_other_images(float(_compute_f1(whole).mean()), _compute_f1(left).mean(axis=-1))
         micro = of_other_images(
             float(_compute_f1(whole.sum(axis=0))), _compute_f1(left.sum(axis=1))
         )
         exact = (self.errors == 0).astype(float)
-        sizes = np.bincount(units)
-        rest = (exact.sum() - sums_of_units(exact, units)) / np.maximum(len(exact) - sizes, 1)
+        rest = (exact.sum() - units.sum_values(exact)) / np.maximum(len(exact) - units.sizes, 1)
         return macro, micro, of_other_images(float(exact.mean()), rest)
 
 
@@ -229,8 +220,8 @@ def measure_gain(before: LabelScores, after: LabelScores) -> Interval:
     value = float((after.by_class - before.by_class)[known].mean())
     without = _mean_known((after._without - before._without)[:, known])
     moved = np.where(np.isfinite(without), without - value, 0.0)
-    units = units_of(after.groups, len(moved))
-    half = half_width(value + sums_of_units(moved, units))
+    units = ImageUnits.of(after.groups, len(moved))
+    half = half_width(value + units.sum_values(moved))
     return Interval(value, max(value - half, -1.0), min(value + half, 1.0))
 
 

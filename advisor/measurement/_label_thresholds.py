@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import BoxGuarantee, Guarantees, Shares
+from advisor.core import BoxGuarantee, Guarantees, ImageUnits, Shares
 from advisor.measurement._box_confidence import BoxAnswers
-from advisor.measurement._other_images import units_of
 
 Truth = NDArray[np.int8]
 Scores = NDArray[np.floating[Any]]
@@ -79,7 +78,7 @@ def answers_of_label(truth: Truth, scores: Scores, groups: Sequence[int]) -> Box
     Images of one group are alike, as boxes of one image are.
     """
     known = truth >= 0
-    units = units_of(groups, len(truth))
+    units = ImageUnits.of(groups, len(truth)).numbers
     right = truth == 1
     true = np.bincount(units[right], minlength=int(units.max(initial=-1)) + 1)
     return BoxAnswers(scores[known].astype(float), right[known], units[known], true)

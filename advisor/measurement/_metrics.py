@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import DEVIATIONS, LEAST_GROUP_IMAGES, Interval, Metric
+from advisor.core import DEVIATIONS, LEAST_GROUP_IMAGES, ImageUnits, Interval, Metric
 from advisor.measurement._box_matches import f1_of
 from advisor.measurement._calibration import FLOOR, crossfit_probabilities
 
@@ -34,8 +34,9 @@ class Judged:
 
     Of the probabilities (N, C), the first of the most probable classes is the answer;
     ``calibrated`` are those with the temperature, None where ``probabilities`` have it. ``groups``
-    names the group of each image; empty without groups. ``costs`` (K, C) are those of each answer
-    (columns) to an image of each of the K classes (rows), 0 for the right one.
+    names the group of each image, and intervals count the images of a group together, see
+    :class:`.ImageUnits`; empty without groups. ``costs`` (K, C) are those of each answer (columns)
+    to an image of each of the K classes (rows), 0 for the right one.
     """
 
     probabilities: Floats
@@ -43,6 +44,11 @@ class Judged:
     calibrated: Floats | None = None
     groups: Sequence[str] = ()
     costs: Floats | None = None
+
+    @property
+    def units(self) -> ImageUnits:
+        """The groups of the images."""
+        return ImageUnits.of(self.groups, len(self.labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +100,7 @@ def score_all(judged: Judged, names: Iterable[str] = ()) -> dict[str, Score]:
 
 def compute_top1(judged: Judged) -> Score:
     """Return the share of right answers, with Wilson's interval."""
-    return _of_flags(_answers_of(judged) == judged.labels)
+    return _of_flags(_answers_of(judged) == judged.labels, judged.groups)
 
 
 def compute_top5(judged: Judged) -> Score | None:
@@ -106,7 +112,7 @@ def compute_top5(judged: Judged) -> Score | None:
     if judged.probabilities.shape[1] <= FIRST_CLASSES:
         return None
     best = np.argsort(-judged.probabilities, axis=1, kind="stable")[:, :FIRST_CLASSES]
-    return _of_flags((best == judged.labels[:, None]).any(axis=1))
+    return _of_flags((best == judged.labels[:, None]).any(axis=1), judged.groups)
 
 
 def mean_recall(judged: Judged) -> Score:
@@ -120,7 +126,8 @@ def mean_recall(judged: Judged) -> Score:
     value = float(recall[has_images].mean())
     # The influence of an image: its class's recall changes by (right - recall) / size.
     shares = value + len(labels) / (has_images.sum() * sizes[labels]) * (right - recall[labels])
-    return Score(_of_share(value, shares, _count_effective_images(sizes[has_images])), shares)
+    effective_images = _count_effective_images(sizes[has_images])
+    return Score(_of_share(value, shares, effective_images, judged), shares)
 
 
 def macro_f1(judged: Judged) -> Score:
@@ -144,7 +151,8 @@ def macro_f1(judged: Judged) -> Score:
     weights = len(labels) / np.maximum(sizes + table[:, 1], 1)
     scale = np.where(has_images, weights, 0.0) / has_images.sum()
     shares = value + scale[labels] * (2 * right - f1[labels]) - scale[answers] * f1[answers]
-    return Score(_of_share(value, shares, _count_effective_images(sizes[has_images])), shares)
+    effective_images = _count_effective_images(sizes[has_images])
+    return Score(_of_share(value, shares, effective_images, judged), shares)
 
 
 def mean_probability(judged: Judged) -> Score:
@@ -156,7 +164,7 @@ def mean_probability(judged: Judged) -> Score:
     rows = judged.probabilities if judged.calibrated is None else judged.calibrated
     logs = np.log(np.clip(rows[np.arange(len(rows)), judged.labels].astype(float), FLOOR, 1.0))
     mean = float(logs.mean())
-    half = DEVIATIONS * _standard_error(logs)
+    half = DEVIATIONS * judged.units.error_of_mean(logs)
     # The interval is that of the mean logarithm, which is nearly normal;
     # no probability is above 1.
     value, low, high = (math.exp(min(0.0, log)) for log in (mean, mean - half, mean + half))
@@ -186,9 +194,8 @@ def cost_saved(judged: Judged) -> Score | None:
     shares = value - (costs - (1 - value) * constant_costs) / base
     # The right answer costs 0, so the mean over the others is the cost of a mistake.
     mistake = float(costs_of_answers.sum(axis=1).mean()) / max(len(judged.costs) - 1, 1) / base
-    half = DEVIATIONS * math.sqrt(
-        (float(shares.var()) + mistake**2 / len(shares)) / (len(shares) + 1)
-    )
+    variance = judged.units.error_of_mean(shares) ** 2 * len(shares)
+    half = DEVIATIONS * math.sqrt((variance + mistake**2 / len(shares)) / (len(shares) + 1))
     return Score(Interval(value, value - half, min(1.0, value + half)), shares)
 
 
@@ -208,7 +215,7 @@ def worst_group(judged: Judged) -> Score | None:
         compared, key=lambda name: (right[groups == name].mean(), -(groups == name).sum(), name)
     )
     inside = groups == worst
-    score = _of_flags(right[inside])
+    score = _of_flags(right[inside], ())
     value = score.figure.value
     size = int(inside.sum())
     # Images of the other groups have no influence on the lowest group.
@@ -235,8 +242,9 @@ def _answers_of(judged: Judged) -> Labels:
     return np.asarray(judged.probabilities.argmax(axis=1))
 
 
-def _of_flags(right: NDArray[np.bool_]) -> Score:
-    return Score(Interval.wilson(int(right.sum()), len(right)), right.astype(float))
+def _of_flags(right: NDArray[np.bool_], groups: Sequence[str]) -> Score:
+    flags = right.astype(float)
+    return Score(Interval.share_of(flags, groups), flags)
 
 
 def _count_effective_images(sizes: Labels) -> float:
@@ -249,22 +257,19 @@ def _count_effective_images(sizes: Labels) -> float:
     return float(len(sizes) ** 2 / (1 / sizes).sum())
 
 
-def _of_share(value: float, shares: Floats, effective_images: float) -> Interval:
+def _of_share(value: float, shares: Floats, effective_images: float, judged: Judged) -> Interval:
     """Return Wilson's interval of a share that so many images of equal weight would have.
 
-    The number is the smaller one of ``effective_images`` and
-    of what the spread of the shares tells.
+    The number is the smaller one of ``effective_images``, of which those of a group count as
+    fewer, and of what the spread of the shares tells.
     """
-    error = _standard_error(shares)
-    trials = effective_images
+    units = judged.units
+    error = units.error_of_mean(shares)
+    right = (_answers_of(judged) == judged.labels).astype(float)
+    trials = effective_images * (units.count_independent(right) / len(right))
     if error > 0 and 0 < value < 1:
         # The variance of a share is p (1 - p) / n:
         # solved for n, the number of images that the spread is worth.
         trials = min(effective_images, value * (1 - value) / error**2)
     wilson_interval = Interval.wilson(min(trials, value * trials), trials)
     return Interval(value, min(value, wilson_interval.low), max(value, wilson_interval.high))
-
-
-def _standard_error(values: Floats) -> float:
-    """Return the standard error of a mean."""
-    return float(values.std()) / math.sqrt(len(values))

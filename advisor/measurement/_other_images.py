@@ -7,18 +7,17 @@ They are the same for the same answers, because those that draw images again hav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import DEVIATIONS, Interval, OtherImagesRange
+from advisor.core import DEVIATIONS, ImageUnits, Interval, OtherImagesRange
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
-RESAMPLES = 2000
 LEVEL = 0.95
 # Distance from 0 and 1 that ends of an interval keep while log odds are computed.
 EDGE = 1e-6
@@ -32,35 +31,15 @@ def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interv
     return Interval(value, min(value, float(low)), max(value, float(high)))
 
 
-def resample_mean(shares: Sequence[float] | NDArray[Any]) -> Interval:
+def resample_mean(
+    shares: Sequence[float] | NDArray[Any], groups: Sequence[Hashable] = ()
+) -> Interval:
     """Return the mean of what each image adds to a figure,
-    with the interval that resamples of the images give.
+    with the interval that resamples of the images give, or of their groups (N,).
     """
     values = np.asarray(shares, np.float64)
-    count = len(values)
-    drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
-    return with_interval(float(values.mean()), values[drawn].mean(axis=1))
-
-
-def units_of(groups: Sequence[int], images: int) -> Labels:
-    """Return the number of the group of each image, from 0 on without a gap, int64 (N,).
-
-    Images without groups, and those that are all in one, are a group each:
-    nothing shows how other groups differ.
-    """
-    units = np.unique(np.asarray(groups, np.int64), return_inverse=True)[1].reshape(-1)
-    if len(units) == images and units.max(initial=0) > 0:
-        return units
-    return np.arange(images)
-
-
-def sums_of_units(values: NDArray[Any], units: Labels) -> NDArray[Any]:
-    """Return the sums (U, ...) of the values (N, ...) of the images of each group,
-    see :func:`units_of`.
-    """
-    sums = np.zeros((int(units.max(initial=-1)) + 1, *values.shape[1:]), values.dtype)
-    np.add.at(sums, units, values)
-    return sums
+    units = ImageUnits.of(groups, len(values))
+    return with_interval(float(values.mean()), units.resample_means(values))
 
 
 def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> OtherImagesRange:

@@ -13,14 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import Interval
-from advisor.measurement._other_images import (
-    Floats,
-    Labels,
-    of_other_images,
-    sums_of_units,
-    units_of,
-)
+from advisor.core import ImageUnits, Interval
+from advisor.measurement._other_images import Floats, of_other_images
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +29,9 @@ class Overlaps:
     groups: Sequence[int] = ()  # the number of the group of each image; empty if each image is one
 
     @property
-    def units(self) -> Labels:
+    def units(self) -> ImageUnits:
         """The number of the group of each image, from 0 on, (N,)."""
-        return units_of(self.groups, len(self.both))
+        return ImageUnits.of(self.groups, len(self.both))
 
     @property
     def by_class(self) -> Floats:
@@ -49,8 +43,8 @@ class Overlaps:
     def figure(self) -> Interval:
         """The mean IoU with its range on as many other images, see :func:`.of_other_images`."""
         # The mean IoU without each group of images, of which the jackknife makes the range.
-        both = self.both.sum(axis=0) - sums_of_units(self.both, self.units)
-        either = self.either.sum(axis=0) - sums_of_units(self.either, self.units)
+        both = self.both.sum(axis=0) - self.units.sum_values(self.both)
+        either = self.either.sum(axis=0) - self.units.sum_values(self.either)
         is_present = either > 0
         ratios = np.where(is_present, both / np.maximum(either, 1), 0.0)
         classes = np.where(is_present.any(axis=1), is_present.sum(axis=1), np.nan)
@@ -86,14 +80,14 @@ class Overlaps:
         )
 
 
-def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: Labels) -> Interval:
+def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: ImageUnits) -> Interval:
     """Return the sum of parts (N,) over that of wholes (N,),
     with its range on as many other images.
     """
     part_sum = float(parts.sum())
     whole_sum = float(wholes.sum())
     # The ratio without each unit in turn: these show how much it depends on single ones.
-    parts_left = part_sum - sums_of_units(parts, units)
-    wholes_left = whole_sum - sums_of_units(wholes, units)
+    parts_left = part_sum - units.sum_values(parts)
+    wholes_left = whole_sum - units.sum_values(wholes)
     without = parts_left / np.where(wholes_left > 0, wholes_left, np.nan)
     return of_other_images(part_sum / whole_sum, without)

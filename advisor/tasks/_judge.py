@@ -95,11 +95,12 @@ class JudgeByShares(ABC, Generic[R]):
             self.score_images(path, images, Role.VALIDATION)
             for path in (scored.answers, scored.float_answers)
         )
-        count = len(images.part(Role.VALIDATION).paths)
+        part = images.part(Role.VALIDATION)
+        count = len(part.paths)
         answers = self.compare_answers(shipped, floats if scored.trained else None, images)
         verdict = AccuracyVerdict(
             accuracy=shipped.figure.as_percent(count, f"{self.metric} {VALIDATED}"),
-            drop=Interval.paired_shares(floats.shares, shipped.shares).as_drop(count),
+            drop=Interval.paired_shares(floats.shares, shipped.shares, part.groups).as_drop(count),
             answers=replace(answers, file=file),
         )
         return verdict, {file: shipped.shares}
@@ -132,7 +133,7 @@ class JudgeByShares(ABC, Generic[R]):
             rows.append(self.score_images(answers, images, role, selection).shares)
         shares = np.array(rows, np.float64)
         means = shares.mean(axis=0) if shares.size else shares
-        return Captured(STAYING, shares, means, self.metric)
+        return Captured(STAYING, shares, means, self.metric, images.part(role).groups)
 
 
 def encode_png(image: Image.Image, **options: Any) -> bytes:

@@ -166,7 +166,7 @@ def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> Non
     division = Division.of_survey(read, 0)
     assert division.grouping.source is Source.MANIFEST
     assert division.list_notes(read.dataset) == (
-        "Images come in 10 groups (column 'group' of the manifest): whole groups are held out.",
+        "Images come in 10 groups (column 'group' of the manifest): whole groups are held out, and ranges count them.",
     )
     held = {read.dataset.images[index].group for index in division.split.holdout}
     assert not held & {read.dataset.images[index].group for index in division.split.learnt}
@@ -199,7 +199,7 @@ def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path)
     for part, name in (("train", "train"), ("validation", "validation"), ("holdout", "holdout")):
         assert {read.dataset.images[index].part for index in getattr(division.split, part)} == {name}
     assert division.list_notes(read.dataset) == (
-        "Images come in 8 groups (column 'group' of the manifest): your own split is kept.",
+        "Images come in 8 groups (column 'group' of the manifest): your own split is kept, and ranges count groups.",
     )
 
 
@@ -235,8 +235,8 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
     parts = draw_split(dataset, 0, grouping=grouping)
     division = Division(parts, grouping, _units.number_units(dataset), (), ())
     assert division.list_notes(dataset) == (
-        "Images come in 7 groups (similar light and background): whole groups are held out. In 1 class with too few "
-        "groups, one is divided between two parts.",
+        "Images come in 7 groups (similar light and background): whole groups are held out, and ranges count them."
+        " In 1 class with too few groups, one is divided between two parts.",
     )
 
 

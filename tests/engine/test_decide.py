@@ -227,6 +227,21 @@ def test_a_damaged_split_names_no_images(tmp_path: Path, split: dict[str, object
     assert correct_answers(folder, _answered(folder, "one", [0, 1])) is None
 
 
+def test_images_of_one_group_decide_together(small: RunFolder) -> None:
+    rows = []
+    for place in range(40):
+        rows.append({"class": "a", "sha256": str(place), "group": place // 4})
+    small.write_json("split.json", {"classes": ["a", "b"], "validation": rows})
+    best = _answered(small, "best", [0] * 40)
+    behind = _answered(small, "behind", [0] * 36 + [1] * 4)
+    question = resolve({"data": "photos"}).question
+    assert decide_run(small, [best, behind], question).decision.ties == (behind,)
+    for row in rows:
+        del row["group"]
+    small.write_json("split.json", {"classes": ["a", "b"], "validation": rows})
+    assert decide_run(small, [best, behind], question).decision.ties == ()
+
+
 def test_the_answers_decide_about_ties_whatever_the_intervals(small: RunFolder) -> None:
     first, second = (_answered(small, name, [0, 1, 0, 0]) for name in ("one", "two"))
     same = replace(second, accuracy=replace(present(first.accuracy), low=79.9, high=80.1))

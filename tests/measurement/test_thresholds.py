@@ -1,7 +1,7 @@
 """Thresholds and their guarantees, and the temperature and calibration error of a classifier."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from scipy.special import log_softmax, softmax
 
-from advisor.measurement import _calibration as calibration, _guarantees as confidence
+from advisor.core import Guarantees
+from advisor.measurement import _calibration as calibration, _guarantees as confidence, choose_class_thresholds
 from tests.builders import must_fail, present
 
 BETA = np.random.default_rng(1).beta(4, 1, 20000)
@@ -250,8 +251,24 @@ def test_answers_out_of_fold_stand_beside_those_of_a_file_that_answers_alike(tmp
     np.save(files[0], np.array([[0.6, 0.4], [0.0, 0.0], [0.3, 0.7]]))
     np.save(files[1], own)
     folds = calibration.OutOfFold(files[0], (0, 1, 1), files[1])
-    rows, labels = folds.beside(own, np.array([0, 1]))
+    rows, labels, _ = folds.beside(own, np.array([0, 1]))
     np.testing.assert_array_equal(rows, [[0.6, 0.4], [0.3, 0.7], *own])
     assert labels.tolist() == [0, 1, 0, 1]
-    rows, labels = folds.beside(own[::-1], np.array([0, 1]))
+    rows, labels, _ = folds.beside(own[::-1], np.array([0, 1]))
     assert (len(rows), labels.tolist()) == (2, [0, 1])
+
+
+def test_a_guarantee_counts_images_of_one_group_as_fewer() -> None:
+    draw = np.random.default_rng(0)
+    right = np.repeat(draw.random(40) < 0.93, 8)
+    sure = draw.uniform(0.6, 1.0, len(right))
+    labels = np.arange(len(right)) % 2
+    first = np.where(right == (labels == 0), sure, 1 - sure)
+    rows = np.stack([first, 1 - first], axis=1)
+    groups = [f"visit {place // 8}" for place in range(len(right))]
+
+    def find_reachable(names: Sequence[str]) -> float:
+        facts = choose_class_thresholds(rows, labels, ("a", "b"), Guarantees(), 320, groups=names)
+        return present(facts.reachable).precision
+
+    assert find_reachable(groups) + 0.02 < find_reachable(())

@@ -23,6 +23,7 @@ from advisor.core import (
     Written,
     excess_texts,
 )
+from advisor.datasets import SplitPart
 from advisor.engine._decide import decide_run
 from advisor.engine._history.differences import (
     Delta,
@@ -33,7 +34,7 @@ from advisor.engine._history.differences import (
     without_noise,
 )
 from advisor.engine._history.loaded_run import LoadedRun
-from advisor.engine._image_answers import correct_answers, read_compared_hashes
+from advisor.engine._image_answers import correct_answers, read_compared_hashes, read_groups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -331,7 +332,8 @@ def _pair_accuracies(
         later = correct_answers(after.folder, now)
         apart = None
         if earlier is not None and later is not None:
-            apart = not Interval.difference_of_means(earlier, later).spans_zero
+            groups = read_groups(after.folder, SplitPart.VALIDATION)
+            apart = not Interval.difference_of_means(earlier, later, groups).spans_zero
     paired = []
     for delta in deltas:
         is_held_out = same_file and delta.figure == HELD_OUT and delta.before and delta.after

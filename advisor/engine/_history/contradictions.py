@@ -14,7 +14,7 @@ from advisor.core import Evaluation, Quantity, Status
 from advisor.datasets import SplitPart
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.run_inputs import read_section
-from advisor.engine._image_answers import PART_NAMES, correct_answers
+from advisor.engine._image_answers import PART_NAMES, correct_answers, read_groups
 from advisor.engine._pipeline.evaluation.accuracy import share_of
 from advisor.store import Problem, RunFolder
 
@@ -104,15 +104,18 @@ def _contradict_accuracies(run: LoadedRun, row: Evaluation) -> Iterator[str]:
         if not judged or not judged.compared_by or not accuracy:
             continue
         shares = correct_answers(run.folder, row, part) or ()
-        figure = replace(accuracy, value=100 * sum(shares) / max(1, len(shares)), n=len(shares))
+        figures = [replace(accuracy, value=100 * sum(shares) / max(1, len(shares)), n=len(shares))]
         # Top-1 has an interval that follows from the count of right answers;
         # other figures have one of their own.
         is_top1 = judged.confusion and not judged.shares and row.capture.plain is None
         if shares and is_top1:
-            figure = share_of([share == 1 for share in shares], "")
-        if not _are_close(figure, accuracy):
+            right = [share == 1 for share in shares]
+            # Version 0.2.0 counted each image of a group.
+            groups = read_groups(run.folder, part)
+            figures = [share_of(right, "", groups), share_of(right, "")]
+        if not any(_are_close(figure, accuracy) for figure in figures):
             yield (
-                f"the answers on {PART_NAMES[part]} give {_show_count(figure)}, not"
+                f"the answers on {PART_NAMES[part]} give {_show_count(figures[0])}, not"
                 f" {_show_count(accuracy)}"
             )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from advisor.core import Evaluation, Interval, Provenance, Quantity, Status
 from advisor.datasets import SplitPart
-from advisor.engine._image_answers import PART_NAMES, correct_answers
+from advisor.engine._image_answers import PART_NAMES, correct_answers, read_groups
 from advisor.store import RunFolder
 
 
@@ -123,7 +123,7 @@ def _measure_gain(
     pick_shares = correct_answers(run, pick, part)
     if not shipped_shares or not pick_shares:
         return None
-    gain = Interval.difference_of_means(pick_shares, shipped_shares)
+    gain = Interval.difference_of_means(pick_shares, shipped_shares, read_groups(run, part))
     return Quantity(
         value=100 * gain.value,
         unit="points",

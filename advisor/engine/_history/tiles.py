@@ -292,7 +292,7 @@ def _compare(
                 average_precision.split_precision(true, detections, sizes, count, name).tolist()
             )
         label = METRICS[name].label if name else HALF
-        gain = Interval.paired_shares(shares[1], shares[0])
+        gain = Interval.paired_shares(shares[1], shares[0], part.groups)
         figures.append(_make_figure(label, of_whole, scores[1][name], gain))
     # A sort keeps the order of the others.
     figures.sort(key=lambda figure: figure.name != metric)

@@ -47,12 +47,14 @@ class Classified:
         metric = question.metric
         answers = accuracy.read_answers(probabilities)
         part = images.part(Role.VALIDATION)
+        groups = images.group_names(Role.VALIDATION)
         measured = accuracy.measure_accuracy(
-            answers, accuracy.read_answers(floats), part.labels, images.classes
+            answers, accuracy.read_answers(floats), part.labels, images.classes, groups
         )
         learnt = None
         if folds:
-            learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats)
+            train = images.part(Role.TRAIN)
+            learnt = OutOfFold(folds, train.labels, floats, images.group_names(Role.TRAIN))
         scores = confidence.score_metrics(probabilities, images, Role.VALIDATION, question.costs)
         by_class = replace(
             measured.answers,
@@ -68,7 +70,7 @@ class Classified:
         float_scores = confidence.score_metrics(
             floats, images, Role.VALIDATION, question.costs, [metric]
         )
-        lost = Interval.paired_shares(float_scores[metric].shares.tolist(), shares)
+        lost = Interval.paired_shares(float_scores[metric].shares.tolist(), shares, groups)
         verdict = replace(
             measured,
             accuracy=by_class.metrics[metric],
@@ -82,7 +84,7 @@ class Classified:
         # An array with pickled objects could run code; this one has numbers alone.
         labels = np.load(answers, allow_pickle=False)
         right = (labels == np.asarray(images.part(role).labels)).astype(float)
-        return accuracy.Captured(TESTS, right, labels)
+        return accuracy.Captured(TESTS, right, labels, groups=images.group_names(role))
 
     def held_out(
         self,

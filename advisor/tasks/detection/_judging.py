@@ -315,7 +315,7 @@ class Detected(JudgeByShares[FoundObjects]):
         drops = {}
         for metric in self.drops:
             by = ByBoxes(metric)
-            lost = Interval.paired_shares(by.shares(floats), by.shares(own))
+            lost = Interval.paired_shares(by.shares(floats), by.shares(own), own.groups)
             drops[metric] = lost.as_drop(len(own.true))
         answers = replace(verdict.answers, metric_drops=drops)
         return replace(verdict, answers=answers), answers_by_file

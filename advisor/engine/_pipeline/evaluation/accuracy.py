@@ -6,7 +6,7 @@ its float32 form. Each returns an :class:`AccuracyVerdict`, whose fields are tho
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from advisor.core import (
     ConditionAccuracy,
     Evaluation,
     ImageAnswers,
+    ImageUnits,
     Interval,
     Provenance,
     Quantity,
@@ -68,23 +69,24 @@ def measure_accuracy(
     float_answers: Sequence[int],
     labels: Sequence[int],
     classes: Sequence[str],
+    groups: Sequence[Hashable] = (),
 ) -> AccuracyVerdict:
     """Return the accuracy of an artefact's answers on the validation part,
-    and its loss against the float answers.
+    and its loss against the float answers. ``groups`` has the group of each image.
     """
     right = [answer == label for answer, label in zip(answers, labels, strict=True)]
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
-    lost = Interval.paired_difference(float_right, right, LEVEL)
+    lost = Interval.difference_of_means(float_right, right, groups)
     return AccuracyVerdict(
-        accuracy=share_of(right, VALIDATED),
+        accuracy=share_of(right, VALIDATED, groups),
         drop=lost.as_drop(len(right)),
         answers=per_class(answers, labels, classes),
     )
 
 
-def share_of(right: Sequence[bool], source: str) -> Quantity:
-    """Return the share of correctly answered images, in %, with Wilson's interval."""
-    return Interval.wilson(sum(right), len(right), LEVEL).as_percent(len(right), source)
+def share_of(right: Sequence[bool], source: str, groups: Sequence[Hashable] = ()) -> Quantity:
+    """Return the share of correctly answered images, in %, see :meth:`.Interval.share_of`."""
+    return Interval.share_of(right, groups).as_percent(len(right), source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,7 @@ class Captured:
     # What a run keeps to compare files: labels (T, N), or the share of each image, (N,).
     answers: Any
     metric: str = ""  # name of the figure; empty for top-1
+    groups: Sequence[Hashable] = ()  # the group of each image, (N,); empty without groups
 
 
 def compare_captured(
@@ -112,12 +115,13 @@ def compare_captured(
     means = captured.shares.mean(axis=0)
     float_means = floats.shares.mean(axis=0)
     count = len(means)
-    share = resample_mean(means)
+    share = resample_mean(means, captured.groups)
     # All images give the same value, so resampling them shows no spread.
     if share.low == share.high:
-        ends = Interval.wilson(round(share.value * count), count, LEVEL)
+        groups = ImageUnits.of(captured.groups, count).count
+        ends = Interval.wilson(round(share.value * groups), groups, LEVEL)
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
-    lost = Interval.paired_shares(float_means.tolist(), means.tolist(), LEVEL)
+    lost = Interval.paired_shares(float_means.tolist(), means.tolist(), captured.groups)
     conditions = []
     means_of_tests = captured.shares.mean(axis=1).tolist()
     for (test, strength), mean in zip(captured.tests, means_of_tests, strict=True):

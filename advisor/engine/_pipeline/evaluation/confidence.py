@@ -42,7 +42,10 @@ def choose_thresholds(
     rows = np.load(probabilities, allow_pickle=False)
     labels = np.asarray(images.part(Role.VALIDATION).labels)
     held_out = len(images.part(Role.HOLDOUT).labels)
-    return choose_class_thresholds(rows, labels, images.classes, guarantees, held_out, folds)
+    groups = images.group_names(Role.VALIDATION)
+    return choose_class_thresholds(
+        rows, labels, images.classes, guarantees, held_out, folds, groups
+    )
 
 
 def verify_thresholds(

@@ -201,7 +201,7 @@ def choose_temperature(scores: Path, labels: Sequence[int], folds: OutOfFold | N
     rows = np.load(scores, allow_pickle=False)
     true_labels = np.asarray(labels)
     if folds:
-        rows, true_labels = folds.beside(rows, true_labels)
+        rows, true_labels, _ = folds.beside(rows, true_labels)
     return fit_temperature(rows, true_labels)
 
 
