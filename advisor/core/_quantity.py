@@ -153,9 +153,10 @@ class Interval:
         """
         flags = np.asarray(right, float)
         trials = ImageUnits.of(groups, len(flags)).count_independent(flags)
-        successes = float(flags.sum()) * (trials / len(flags))
-        # Rounding must not leave more successes than trials.
-        return Interval.wilson(min(successes, trials), trials)
+        share = float(flags.sum()) / len(flags)
+        # Rounding must not leave more successes than trials, or change the share.
+        ends = Interval.wilson(min(share * trials, trials), trials)
+        return Interval(share, min(share, ends.low), max(share, ends.high))
 
     @staticmethod
     def difference_of_means(
