@@ -10,15 +10,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.core import (
+    HOST,
     Decision,
     DeviceFigures,
     Evaluation,
+    Provenance,
+    UsageError,
     plural,
     show_ms,
     show_probability,
     units,
 )
 from advisor.reporting._view import RunView
+
+
+def remark_build(view: RunView, pick: Evaluation) -> str:
+    """Return which build of the runtime the predicted latency of the pick belongs to, and how much
+    slower others may be; empty where the device has no other, and for a measured latency.
+    """
+    from advisor.engine import TargetDevice
+
+    question = view.request.question
+    latency = pick.latency
+    if latency is None or latency.provenance is not Provenance.PREDICTED:
+        return ""
+    selectors = tuple(selector for selector in question.devices if selector != HOST)
+    try:
+        devices = TargetDevice.select(selectors, question.profiles, "--device")
+    except UsageError:  # a report may be read where the profile is not
+        return ""
+    for device in devices:
+        build = device.profile.remark_other_builds(device.target)
+        if build and device.identity == pick.configuration.target:
+            return f"the build on {device.profile.name} (predicted with {build})"
+    return ""
 
 
 @dataclass(frozen=True)

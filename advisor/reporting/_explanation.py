@@ -29,6 +29,7 @@ from advisor.reporting._class_counts import (
     leaves_out_classes,
 )
 from advisor.reporting._classes import compute_recalls
+from advisor.reporting._device_results import remark_build
 from advisor.reporting._missing_weights import explain_missing
 from advisor.reporting._reference_phones import REFERENCES, describe_unit, predict_on_phones
 from advisor.reporting._risks import is_worthless
@@ -394,6 +395,9 @@ def _list_unknowns(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[s
     if view.only_here:
         held = "the budget was checked" if view.limits.latency_ms else "all was measured"
         yield f"the latency on your device ({held} on this machine; name your device: --device)"
+    build = remark_build(view, pick)
+    if build:
+        yield build
     if view.unknown_conditions(pick) and not view.demonstration:
         yield "the accuracy on another visit, camera or day"
     without = view.manifest.get("without_weights") or {}

@@ -182,6 +182,9 @@ def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> 
     assert [f"raspberry-pi-4:tflite-cpu-x{end}" in said for end in ("4-ruy", "1")] == [True, False]
     assert "with XNNPACK, 32-bit;" in board.build_remark(board.target("tflite-cpu-x4-armhf"))
     assert not board.build_remark(board.target("ncnn-cpu-x4"))
+    first = board.remark_other_builds(board.target())
+    assert first == "LiteRT 2.3.0 with XNNPACK; others may take up to 1.9 times as long"
+    assert not profiles["galaxy-s25"].remark_other_builds(profiles["galaxy-s25"].target("npu"))
     unstated = replace(board, isa="")
     unknown = "with ruy; the profile states no isa, so 32 or 64 bits are not known; others"
     assert unknown in unstated.build_remark(board.target("tflite-cpu-x4-ruy"))

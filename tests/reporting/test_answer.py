@@ -14,6 +14,7 @@ from advisor.core import CardFacts, Evaluation, HoldoutPart, Limits, OnAllImages
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import Insights, resolve
 from advisor.engine._history.label_check import CheckedLabels, WrongLabel
+from advisor.engine._targets.target_devices import select_targets
 from advisor.reporting import RunView, _text as text, print_answer, summary_html
 from advisor.reporting._explanation import meeting_line, opening_lines
 from advisor.reporting._figures import key_figures
@@ -184,6 +185,20 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     assert re.fullmatch(rf"On 2 CPU threads: {phones}; {here}", time)
     ends = rf"\(95 %: \d+–\d+\), [\d.]+ ms \(80 %: [\d.]+–[\d.]+; mid-range phone, 2 CPU threads, predicted\), {over}\."
     assert re.search(ends, meeting_line(view))
+
+
+def test_a_latency_that_is_predicted_for_a_board_names_its_build() -> None:
+    question = resolve({"data": "photos", "device": "raspberry-pi-4"}).question
+    (board,) = select_targets(question).devices
+    view = judged_view()
+    latency = Quantity(9.0, "ms", Provenance.PREDICTED, 7.0, 12.0)
+    configuration = replace(present(view.decision.pick).configuration, target=board.identity)
+    predicted = with_pick(view, latency=latency, configuration=configuration)
+    asked = replace(predicted, request=replace(view.request, question=question))
+    build = "the build on raspberry-pi-4 (predicted with LiteRT 2.3.0 with XNNPACK; others may take up to 1.9 times"
+    assert build in opening_lines(asked)[-1]
+    measured = replace(latency, provenance=Provenance.MEASURED)
+    assert "the build" not in opening_lines(with_pick(asked, latency=measured))[-1]
 
 
 @with_cases

@@ -47,6 +47,9 @@ KERNELS = ("xnnpack", "ruy", "reference")
 one network may take 1.9 times as long with others.
 """
 
+# What an answer says of them.
+_OTHER_BUILDS = "others may take up to 1.9 times as long"
+
 _TITLES = {"xnnpack": "XNNPACK", "ruy": "ruy", "reference": "reference kernels"}
 
 _PROCESSORS = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU", "tpu": "Edge TPU"}
@@ -283,6 +286,24 @@ class DeviceProfile:
         named = f"; other processors: {', '.join(others)}" if others else ""
         return f"{self.name}: {described}{named}{''.join(foreign)}"
 
+    def remark_other_builds(self, target: DeviceTarget) -> str:
+        """Return that other builds of the runtime on a CPU target may be slower; empty without
+        any in the profile.
+        """
+        if target.accelerator != "cpu" or not self._list_other_builds(target):
+            return ""
+        return f"{_name_build(target)}; {_OTHER_BUILDS}"
+
+    def _list_other_builds(self, target: DeviceTarget) -> tuple[str, ...]:
+        """Return the targets, as ``device:target``, that run a file on as many threads in another
+        build.
+        """
+        others = []
+        for other in self.targets:
+            if other.kernels and other.threads == target.threads and other.name != target.name:
+                others.append(f"{self.name}:{other.name}")
+        return tuple(others)
+
     def _list_runtimes(self, accelerator: str) -> set[str]:
         """Return the runtimes of the targets on a kind of processor."""
         return {target.runtime for target in self.targets if target.accelerator == accelerator}
@@ -291,10 +312,8 @@ class DeviceProfile:
         """Return the threads and the build of a CPU target, and the targets with other builds."""
         threads = f"CPU with {plural(target.threads, 'thread')}"
         if not target.kernels:
-            release = f" {target.version}" if target.version else ""
             missing = "its kernels" if target.version else "its release and kernels"
-            runtime = "LiteRT" if target.runtime == _LITERT else "TensorFlow Lite"
-            return f"{threads}, {runtime}{release}; {missing} are not stated"
+            return f"{threads}, {_name_build(target)}; {missing} are not stated"
         narrow = "armhf" in target.version
         wide = not narrow and self.isa.startswith(("armv8", "armv9", "x86-64"))
         bits = ", 64-bit" if wide else ", 32-bit"
@@ -305,16 +324,9 @@ class DeviceProfile:
         installed = ""
         if usual and wide and self.kind != "phone":
             installed = ", the build in the package ai-edge-litert"
-        runtime = "LiteRT" if usual else "TensorFlow Lite"
-        others = []
-        for other in self.targets:
-            if other.kernels and other.threads == target.threads and other.name != target.name:
-                others.append(f"{self.name}:{other.name}")
-        named = f"; others may take up to 1.9 times as long: {', '.join(others)}" if others else ""
-        return (
-            f"{threads}, {runtime} {target.version} with"
-            f" {_TITLES[target.kernels]}{bits}{installed}{named}"
-        )
+        others = self._list_other_builds(target)
+        named = f"; {_OTHER_BUILDS}: {', '.join(others)}" if others else ""
+        return f"{threads}, {_name_build(target)}{bits}{installed}{named}"
 
     @property
     def connecting_option(self) -> str:
@@ -339,3 +351,12 @@ class DeviceProfile:
         if self.kernels:
             parts = (*parts, self.kernels)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _name_build(target: DeviceTarget) -> str:
+    """Return runtime, release and kernels of a CPU target, as far as the profile states them."""
+    is_litert = target.runtime == _LITERT or target.kernels == KERNELS[0]
+    runtime = "LiteRT" if is_litert else "TensorFlow Lite"
+    release = f" {target.version}" if target.version else ""
+    kernels = f" with {_TITLES[target.kernels]}" if target.kernels else ""
+    return f"{runtime}{release}{kernels}"
