@@ -18,7 +18,7 @@ from advisor.core import BoxGuarantee, Interval
 from advisor.measurement._label_thresholds import answers_of_label
 from advisor.measurement._other_images import (
     Floats,
-    half_width,
+    interval_of_gain,
     of_other_images,
     sums_of_units,
     units_of,
@@ -217,11 +217,7 @@ class LabelScores:
 
 def measure_gain(before: LabelScores, after: LabelScores) -> Interval:
     """Return the mean average precision that later scores of the same images gain, -1 to 1, with
-    its 95 % interval.
-
-    The interval is that of the jackknife over groups, with Student's distribution, see
-    :func:`.of_other_images`. It lacks the root of two, because the question is which file is
-    better, and not what other images show.
+    its 95 % interval (:func:`.interval_of_gain`).
     """
     known = ~np.isnan(after.by_class)
     if not known.any():
@@ -230,8 +226,7 @@ def measure_gain(before: LabelScores, after: LabelScores) -> Interval:
     without = _mean_known((after._without - before._without)[:, known])
     moved = np.where(np.isfinite(without), without - value, 0.0)
     units = units_of(after.groups, len(moved))
-    half = half_width(value + sums_of_units(moved, units))
-    return Interval(value, max(value - half, -1.0), min(value + half, 1.0))
+    return interval_of_gain(value, value + sums_of_units(moved, units))
 
 
 def precision_by_chance(truth: Truth) -> float:

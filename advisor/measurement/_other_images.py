@@ -101,6 +101,18 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     return OtherImagesRange(value, min(value, low), max(value, high), error)
 
 
+def interval_of_gain(gain: float, without: NDArray[np.float64]) -> Interval:
+    """Return what one file gains over another on the same images (-1 to 1) with its 95 % interval.
+
+    ``without`` has the gain without each group of images, (U,): NaN where nothing is left to
+    judge. The interval is that of the jackknife over groups, with Student's distribution, see
+    :func:`.of_other_images`. It lacks the root of two, because the question is which file is
+    better, and not what other images show.
+    """
+    half = half_width(np.where(np.isfinite(without), without, gain))
+    return Interval(gain, max(gain - half, -1.0), min(gain + half, 1.0))
+
+
 def half_width(figures: NDArray[np.float64]) -> float:
     """Return the half width of the 95 % interval of a figure, from its values without each group
     of images (U,); endless for a single group.

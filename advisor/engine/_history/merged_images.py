@@ -260,7 +260,7 @@ def _join_labels(
         if stated.contradicts(read.labels[place]):
             names = []
             for labels in (stated, read.labels[place]):
-                names.append(repr("|".join(sorted(labels.there)) or "none"))
+                names.append(repr(labels.sentence))
             raise UsageError(
                 f"'{data}' has {len(places)} files with the bytes of a file of another"
                 f" {grown.words.label}: '{read.images[place].path.name}' is"
