@@ -360,9 +360,7 @@ def _answer_photographs(run: LoadedRun, photographs: Sequence[Path]) -> list[gro
     answers = []
     for photograph in photograph_answers:
         scores = {result.label: result.score for result in photograph.found}
-        answers.append(
-            growth.FileAnswer(scores, thresholds, photograph.found, photograph.least)
-        )
+        answers.append(growth.FileAnswer(scores, thresholds, photograph.found, photograph.least))
     return answers
 
 

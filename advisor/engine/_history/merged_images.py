@@ -263,9 +263,9 @@ def _join_labels(
                 names.append(repr(labels.sentence))
             raise UsageError(
                 f"'{data}' has {len(places)} files with the bytes of a file of another"
-                f" {grown.words.label}: '{read.images[place].path.name}' is"
+                f" {grown.words.corrected}: '{read.images[place].path.name}' is"
                 f" {' and '.join(sorted(names))}",
-                f"leave each image once, with its {grown.words.label}",
+                f"leave each image once, with its {grown.words.corrected}",
             )
         stated = read.labels[place].correct(stated)
     return stated
