@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAMED = 5  # Labels that a sentence names
 
 
-class Table(Protocol):
+class LabelTable(Protocol):
     """Images of a table, as the survey of a task has them."""
 
     @property
@@ -41,7 +41,7 @@ class Table(Protocol):
         """Return some images alone, by their paths within the data."""
 
 
-AnyTable = TypeVar("AnyTable", bound=Table)
+AnyTable = TypeVar("AnyTable", bound=LabelTable)
 
 
 class TableGrowth(growth.Growth, Generic[AnyTable]):
@@ -234,7 +234,7 @@ class TableGrowth(growth.Growth, Generic[AnyTable]):
         return notes
 
 
-def _hash_images(table: Table) -> dict[str, str]:
+def _hash_images(table: LabelTable) -> dict[str, str]:
     """Return the hashes of images by their paths, as a run has them."""
     dataset = table.images.dataset
     return {dataset.show_path(image.path): image.sha256 for image in dataset.images}
