@@ -179,6 +179,7 @@ def measure_gain(
         return [_mean_of_known(_compute_precision(one, images)) for one in evaluations]
 
     earlier, later = compute_precisions(range(len(true)))
+    # The same group is left out of both files: what an image is like moves both alike.
     without = []
     for others in _leave_out_groups(groups, len(true), MOST_GROUPS):
         earlier_without, later_without = compute_precisions(others)

@@ -196,6 +196,7 @@ class TableGrowth(growth.Growth, Generic[AnyTable]):
         unnamed = frozenset(self.list_named(other)) - frozenset(self.list_named(table))
         stated = []
         for labels in self.list_labels(table):
+            # Whoever looked for labels of the run, and wrote none, has seen that none is there.
             is_empty = not labels.there and not labels.unknown
             if not (is_empty and is_complete):
                 labels = labels.without_knowledge_of(unnamed)
@@ -209,7 +210,8 @@ class TableGrowth(growth.Growth, Generic[AnyTable]):
         notes = []
         old_named = self.list_named(old)
         new_named = self.list_named(new)
-        only_new = [label for label in new_named if label not in old_named]
+        # A table may name more labels than its images have, such as all of its labelling tool.
+        only_new = [label for label in new.classes if label not in old_named]
         rare = []
         for label in only_new:
             if sum(label in labels.there for labels in added) < self.least:
@@ -224,7 +226,7 @@ class TableGrowth(growth.Growth, Generic[AnyTable]):
         if learnt:
             names = listed(learnt, NAMED)
             notes.append(f"not stated for the images of the run, so {self.unstated}: {names}")
-        silent = [label for label in old_named if label not in new_named]
+        silent = [label for label in old.classes if label not in new_named]
         if silent and added:
             names = listed(silent, NAMED)
             notes.append(

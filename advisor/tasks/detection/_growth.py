@@ -41,6 +41,7 @@ class BoxedLabels(growth.LabelSet):
     ) -> BoxedLabels:
         """Return the labels of an image with these boxes; where they stood in a file is lost."""
         rows = [replace(box, line=0) for box in boxes]
+        # Another order of the rows is no correction.
         rows.sort(key=lambda box: (box.label, box.edges))
         return cls(frozenset(box.label for box in rows), unknown, tuple(rows), size)
 
@@ -60,6 +61,7 @@ class BoxedLabels(growth.LabelSet):
         one knows, its boxes count. What differs by less than formats do is no correction.
         """
         assert isinstance(earlier, BoxedLabels)
+        # Of a class that nobody looked for now, the earlier boxes stay.
         boxes = (*self.boxes, *earlier.keep(self.unknown).boxes)
         later = self.of_boxes(boxes, self.size, self.unknown & earlier.unknown)
         is_same = later.unknown == earlier.unknown and _are_alike(later, earlier)
@@ -99,6 +101,7 @@ class DetectorGrowth(TableGrowth[BoxSurvey]):
         """
         grown = super().read(earlier, data)
         images_of = Counter(chain.from_iterable(labels.there for labels in grown.labels))
+        # A class of the run stays, be it rare after corrections: the search says what is wrong.
         of_run = frozenset[str]().union(*(row.there for row in grown.labels[: grown.of_run]))
         rare = sorted(name for name in images_of.keys() - of_run if images_of[name] < self.least)
         labels = []
@@ -183,6 +186,7 @@ class DetectorGrowth(TableGrowth[BoxSurvey]):
         if not classes:
             return False
         found = _list_found(images, after, classes)
+        # Each image gets the boxes of the next one.
         _, _, gain = average_precision.measure_gain(
             _list_true(images, classes),
             [*found[1:], *found[:1]],
@@ -206,6 +210,7 @@ class DetectorGrowth(TableGrowth[BoxSurvey]):
             shown = _list_found(images, answers, classes, is_shown=True)
             sizes = [(1, 1)] * len(images)
             matches.append(box_matches.match_boxes(true, shown, sizes, len(classes), 0.0))
+        # Objects are counted, not images: where cells are many, no image is right as a whole.
         for place, label in enumerate(classes):
             rights = []
             for image, earlier, later in zip(images, *matches, strict=True):
@@ -256,6 +261,7 @@ def _list_found(
 
     What nobody looked for judges neither file.
     """
+    # A class without a true box has no precision, so its boxes do not count.
     places = {label: place for place, label in enumerate(classes)}
     detections = []
     for image, answer in zip(images, answers, strict=True):

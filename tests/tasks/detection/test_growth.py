@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
 
 from advisor.api._updates import compare_answers
 from advisor.core import UsageError
 from advisor.datasets import Box
 from advisor.engine import LoadedRun, MergedImages, growth, merge_images, write_merged
-from advisor.engine._history.manifest import write_images
 from advisor.reporting import Found
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
@@ -19,7 +17,7 @@ from advisor.tasks.detection import DETECTION
 from advisor.tasks.detection._growth import BoxedLabels, DetectorGrowth
 from tests.builders import must_fail, write_file
 from tests.datasets.boxes.writers import save
-from tests.run_folders import aged, write_run
+from tests.run_folders import add_copies, aged, write_split
 from tests.tables import with_cases
 
 GROWTH = DetectorGrowth()
@@ -38,23 +36,13 @@ def write_rows(path: Path, rows: Mapping[str, str]) -> Path:
     return write_file(path, "\n".join(lines))
 
 
-def write_split(folder: Path, table: Path) -> RunFolder:
-    """Write a run with the images of a table, as a search divides them."""
-    run = write_run(folder, request={"data": str(table), "task": DETECTION.name})
-    write_images(run, DETECTION.read(LoadedRun.load(run).question, lambda _: None))
-    return run
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     """A run on 60 images, 30 more, a copy of the first of these, and mirrored ones of hold-out and training part."""
     for number in range(90):
         save(tmp_path / f"{number:02}.png", number)
-    run = write_split(tmp_path / "runs", write_rows(tmp_path / "set.csv", {"00-59": "cat dog"}))
-    (tmp_path / "90.png").write_bytes((tmp_path / "60.png").read_bytes())
-    for number, part in ((91, "holdout"), (92, "train")):
-        name = run.read_json("split.json")[part][0]["path"]
-        ImageOps.mirror(Image.open(tmp_path / name)).save(tmp_path / f"{number}.png")
+    run = write_split(tmp_path / "runs", write_rows(tmp_path / "set.csv", {"00-59": "cat dog"}), DETECTION)
+    add_copies(run, tmp_path)
     return run
 
 
@@ -73,7 +61,7 @@ def test_the_boxes_of_the_later_table_count(
     assert f"new: {' '.join(merged.new_labels)}; {'; '.join(merged.notes)}" == said
     assert [len(merged.corrected), merged.returned, len(merged.list_holdout(new=True))] == counts
     table = write_merged(merged, run.path / "merged.csv", GROWTH)
-    later = write_split(run.path, table).read_json("split.json")
+    later = write_split(run.path, table, DETECTION).read_json("split.json")
     for image in merged.images:
         assert image.path.name in {Path(row["path"]).name for row in later[image.part]}
         assert image.new or image.path.name in {row["path"] for row in run.read_json("split.json")[image.part]}
@@ -110,10 +98,8 @@ def test_the_file_whose_boxes_fit_ships(before: float, after: float, ship: bool,
         stated = BoxedLabels.of_boxes(boxes, (100, 100), frozenset("" if number >= 45 else "c"))
         images.append(growth.GrownImage(Path(f"{number}.jpg"), stated, growth.CLAIMING_PARTS[0], new=number >= 45))
         for noise, names, file in ((before, "ab", answers[0]), (after, "abc", answers[1])):
-            found = []
-            for label in names:
-                left, top = (edges.get(label, 30) + draw.normal(0, noise, 2)) / 100
-                found.append(Found(label, 0.9 if label in edges else 0.8, (top, left, top + 0.3, left + 0.3)))
+            places = {label: (edges.get(label, 30) + draw.normal(0, noise, 2)) / 100 for label in names}
+            found = [Found(label, 0.9, (top, left, top + 0.3, left + 0.3)) for label, (left, top) in places.items()]
             file.append(growth.FileAnswer({}, objects=found, least=0.5))
     answer = compare_answers("run", "new", MergedImages(tuple(images), ("c",), 0, 0, ()), GROWTH, *answers)
     assert (answer.ship, answer.to_json()["figure"]) == (ship, "mAP@0.5"), answer
