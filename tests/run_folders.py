@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from advisor.core import (
     BoxFacts,
@@ -21,7 +21,8 @@ from advisor.core import (
     Status,
 )
 from advisor.datasets import ONE_CLASS
-from advisor.engine import resolve
+from advisor.engine import LoadedRun, SearchTask, resolve
+from advisor.engine._history.manifest import write_images
 from advisor.store import RunFolder
 from advisor.tasks.detection import DETECTION
 from tests.builders import evaluation
@@ -58,6 +59,21 @@ def write_run(
         run.append(with_artefact(run, one))
     run.write_json("manifest.json", {"advisor": "0.1.0", "versions": VERSIONS, "host": HOST, **(manifest or {})})
     return run
+
+
+def write_split(out: Path, table: Path, task: SearchTask) -> RunFolder:
+    """Write a run with the images of a table, as a search divides them."""
+    run = write_run(out, request={"data": str(table), "task": task.name})
+    write_images(run, task.read(LoadedRun.load(run).question, lambda _: None))
+    return run
+
+
+def add_copies(run: RunFolder, folder: Path) -> None:
+    """Add ``90.png``, a copy of ``60.png``; ``91.png`` mirrors an image of the hold-out, ``92.png`` a training one."""
+    (folder / "90.png").write_bytes((folder / "60.png").read_bytes())
+    for number, part in ((91, "holdout"), (92, "train")):
+        name = run.read_json("split.json")[part][0]["path"]
+        ImageOps.mirror(Image.open(folder / name)).save(folder / f"{number}.png")
 
 
 def with_artefact(run: RunFolder, one: Evaluation) -> Evaluation:

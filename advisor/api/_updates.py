@@ -125,7 +125,7 @@ class Update(Written):
         for row in self.worse:
             lines.append(
                 f"{self.words.label} '{row.label}' got worse on the old hold-out: {row.before},"
-                f" then {row.after} of {row.images} right, such as {row.examples[0]}"
+                f" then {row.after} of {row.images} {self.words.right}, such as {row.examples[0]}"
             )
         # A file that should not ship needs no command: the earlier one stays.
         run = shlex.quote(make_typed_path(Path(self.run)))
@@ -360,7 +360,7 @@ def _answer_photographs(run: LoadedRun, photographs: Sequence[Path]) -> list[gro
     answers = []
     for photograph in photograph_answers:
         scores = {result.label: result.score for result in photograph.found}
-        answers.append(growth.FileAnswer(scores, thresholds))
+        answers.append(growth.FileAnswer(scores, thresholds, photograph.found, photograph.least))
     return answers
 
 
@@ -392,7 +392,9 @@ def compare_answers(
     images = [*old, *new]
     count = len(old)
     on_old = grown.judge(old, before[:count], after[:count])
-    on_new = grown.judge(new, before[count:], after[count:]) if new else None
+    on_new = None
+    if grown.can_judge(new):
+        on_new = grown.judge(new, before[count:], after[count:])
     on_all = grown.judge(images, before, after)
     learnt = on_all.gain > 0 and grown.has_learnt(merged.new_labels, images, after)
     ship = (on_all.low > 0 or learnt) and not _is_worse(on_old)

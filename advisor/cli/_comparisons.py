@@ -104,8 +104,8 @@ def update(
 
     The new images may be of old classes, of new ones, or have corrected labels. The pick of the
     run is trained again with old and new images. Both files are judged on the old hold-out, and on
-    new images that neither learnt from. Where an image may have several labels, one that the table
-    of the run does not name is unknown in its images, not absent.
+    new images that neither learnt from. Where an image may have several labels or boxes, one that
+    the table of the run does not name is unknown in its images, not absent.
 
     Exit code 4: keep the old file. 0: ship the new one.
 

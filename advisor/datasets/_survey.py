@@ -93,6 +93,19 @@ class Survey:
             shots=tuple(self.shots[index] for index in indices),
         )
 
+    def keep_images(self, names: Collection[str]) -> tuple[Survey, list[int]]:
+        """Return the survey with some images alone, by their paths within the data, and the places
+        that these had.
+        """
+        places = []
+        others = []
+        for place, image in enumerate(self.dataset.images):
+            if self.dataset.show_path(image.path) in names:
+                places.append(place)
+            else:
+                others.append(Rejected(image.path, "not asked for"))
+        return self.without_images(others), places
+
     @staticmethod
     def read(
         source: Path | str | Listing,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
 from advisor.core import UsageError, Written
 from advisor.datasets import SplitPart
@@ -40,6 +40,10 @@ class LabelSet:
     there: frozenset[str]
     unknown: frozenset[str] = frozenset()  # those of which nothing is said
 
+    def without_knowledge_of(self, labels: frozenset[str]) -> Self:
+        """Return the labels of an image by a table that says nothing of some of them."""
+        return replace(self, unknown=self.unknown | labels)
+
     def correct(self, earlier: LabelSet) -> LabelSet:
         """Return what an ``earlier`` statement becomes by this later one, which says no less."""
         return LabelSet(
@@ -49,6 +53,11 @@ class LabelSet:
     def contradicts(self, other: LabelSet) -> bool:
         """Return whether one says that a label is there, and the other that it is not."""
         return bool((self.there ^ other.there) - self.unknown - other.unknown)
+
+    @property
+    def sentence(self) -> str:
+        """The labels that are there, in words."""
+        return "|".join(sorted(self.there)) or "none"
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,22 @@ class GrownImage:
     new: bool = False
 
 
+class ScoredObject(Protocol):
+    """An object that a file has found in an image."""
+
+    @property
+    def label(self) -> str:
+        """Its class."""
+
+    @property
+    def score(self) -> float:
+        """Its score (0-1)."""
+
+    @property
+    def box(self) -> tuple[float, ...]:
+        """Its top, left, bottom and right in shares of the image; empty without a place."""
+
+
 @dataclass(frozen=True)
 class FileAnswer:
     """The answer of a file to an image."""
@@ -69,6 +94,8 @@ class FileAnswer:
     scores: Mapping[str, float]  # the label with the highest one first; empty without an answer
     # Scores from which on a label counts, where they are not those of the task.
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    objects: Sequence[ScoredObject] = ()  # all that it finds, of any score
+    least: float = 0.0  # score from which on the app shows an object
 
 
 Answers = Sequence[FileAnswer]
@@ -107,14 +134,15 @@ class JudgedPart(Written):
 
 @dataclass(frozen=True)
 class WorseLabel(Written):
-    """A label that the new file has right on fewer images of the old hold-out.
+    """A label that the new file has right on fewer images of the old hold-out, or a class of
+    which it finds fewer objects there.
 
     Attributes:
         label: the label, or class.
-        before: images on which the earlier file had it right.
-        after: images on which the new file has it right.
+        before: images on which the earlier file had it right, or objects that it found.
+        after: those of the new file.
         images: number of its images; where an image may have several labels, of all those of
-            which it is known.
+            which it is known; of objects, their number.
         examples: images that the earlier file had right and the new one has not.
     """
 
@@ -138,7 +166,9 @@ class WorseLabel(Written):
                 lost.append(str(path))
         if after >= before:
             return ()
-        return (cls(label, before, after, images, tuple(lost[:SHOWN])),)
+        # An image with several lost objects is named once.
+        examples = tuple(dict.fromkeys(lost))[:SHOWN]
+        return (cls(label, before, after, images, examples),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +194,7 @@ class Words:
     label: str = "class"
     labels: str = "classes"
     figure: str = "right"  # what files are compared by, as it stands before "on the old hold-out"
+    right: str = "right"  # as it stands behind "16 of 30"
     corrected: str = "label"  # what is corrected of one image
     several_corrected: str = "labels"
 
@@ -184,6 +215,10 @@ class Growth(ABC):
     @abstractmethod
     def list_rows(self, labels: LabelSet) -> list[dict[str, str]]:
         """Return the rows of an image in the table that the new search reads, by columns."""
+
+    def can_judge(self, images: Sequence[GrownImage]) -> bool:
+        """Return whether some images show which of two files is better."""
+        return bool(images)
 
     @abstractmethod
     def judge(self, images: Sequence[GrownImage], before: Answers, after: Answers) -> JudgedPart:

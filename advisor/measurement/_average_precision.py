@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.core import METRICS, ImageUnits, Interval, require_extra
 from advisor.measurement._detections import Detections
-from advisor.measurement._other_images import of_other_images
+from advisor.measurement._other_images import interval_of_gain, of_other_images
 
 Floats = NDArray[np.float32]
 
@@ -155,6 +155,36 @@ def split_precision(
     pseudo_values = count * figure - (count - 1) * figures_without
     shares = pseudo_values[groups]
     return np.asarray((shares - shares.mean() + figure).astype(np.float32))
+
+
+def measure_gain(
+    true: Sequence[Detections],
+    before: Sequence[Detections],
+    after: Sequence[Detections],
+    classes: int,
+    groups: Sequence[int] = (),
+) -> tuple[float, float, Interval]:
+    """Return the mAP@0.5 of two files on the same images (0-1), and what the later one gains.
+
+    The mean is over the classes of which a true box is there. See :func:`.interval_of_gain`;
+    ``groups`` as of :func:`score_boxes`.
+    """
+    # Overlaps do not depend on the unit of the edges, so shares serve as pixels.
+    sizes = [(1, 1)] * len(true)
+    evaluations = []
+    for found in (before, after):
+        evaluations.append(evaluate_matches(true, found, sizes, classes, HALF))
+
+    def compute_precisions(images: Sequence[int]) -> list[float]:
+        return [_mean_of_known(_compute_precision(one, images)) for one in evaluations]
+
+    earlier, later = compute_precisions(range(len(true)))
+    # The same group is left out of both files: what an image is like moves both alike.
+    without = []
+    for others in _leave_out_groups(groups, len(true), MOST_GROUPS):
+        earlier_without, later_without = compute_precisions(others)
+        without.append(later_without - earlier_without)
+    return earlier, later, interval_of_gain(later - earlier, np.array(without))
 
 
 def _mean_of_known(values: Floats) -> float:

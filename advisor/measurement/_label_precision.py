@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, ImageUnits, Interval
 from advisor.measurement._label_thresholds import answers_of_label
-from advisor.measurement._other_images import Floats, half_width, of_other_images
+from advisor.measurement._other_images import Floats, interval_of_gain, of_other_images
 
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]
@@ -208,11 +208,7 @@ class LabelScores:
 
 def measure_gain(before: LabelScores, after: LabelScores) -> Interval:
     """Return the mean average precision that later scores of the same images gain, -1 to 1, with
-    its 95 % interval.
-
-    The interval is that of the jackknife over groups, with Student's distribution, see
-    :func:`.of_other_images`. It lacks the root of two, because the question is which file is
-    better, and not what other images show.
+    its 95 % interval (:func:`.interval_of_gain`).
     """
     known = ~np.isnan(after.by_class)
     if not known.any():
@@ -221,8 +217,7 @@ def measure_gain(before: LabelScores, after: LabelScores) -> Interval:
     without = _mean_known((after._without - before._without)[:, known])
     moved = np.where(np.isfinite(without), without - value, 0.0)
     units = ImageUnits.of(after.groups, len(moved))
-    half = half_width(value + units.sum_values(moved))
-    return Interval(value, max(value - half, -1.0), min(value + half, 1.0))
+    return interval_of_gain(value, value + units.sum_values(moved))
 
 
 def precision_by_chance(truth: Truth) -> float:

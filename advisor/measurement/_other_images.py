@@ -70,7 +70,7 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
         low = min(value, ends.low)
         high = max(value, ends.high)
         return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))
-    half = half_width(figures) * 2**0.5
+    half = _half_width(figures) * 2**0.5
     # Log odds of 0 and 1 are infinite.
     inside = min(max(value, EDGE), 1 - EDGE)
     # The derivative of the log odds turns a half width of the figure into one of its log odds.
@@ -80,7 +80,19 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     return OtherImagesRange(value, min(value, low), max(value, high), error)
 
 
-def half_width(figures: NDArray[np.float64]) -> float:
+def interval_of_gain(gain: float, without: NDArray[np.float64]) -> Interval:
+    """Return what one file gains over another on the same images (-1 to 1) with its 95 % interval.
+
+    ``without`` has the gain without each group of images, (U,): NaN where nothing is left to
+    judge. The interval is that of the jackknife over groups, with Student's distribution, see
+    :func:`.of_other_images`. It lacks the root of two, because the question is which file is
+    better, and not what other images show.
+    """
+    half = _half_width(np.where(np.isfinite(without), without, gain))
+    return Interval(gain, max(gain - half, -1.0), min(gain + half, 1.0))
+
+
+def _half_width(figures: NDArray[np.float64]) -> float:
     """Return the half width of the 95 % interval of a figure, from its values without each group
     of images (U,); endless for a single group.
     """

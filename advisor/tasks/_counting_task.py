@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from advisor.catalog import Card
-    from advisor.engine import FloatModel, Purpose, Stage, Workload
+    from advisor.engine import FloatModel, Purpose, Stage, Workload, growth
     from advisor.training import HeadKind
 
 
@@ -34,6 +34,10 @@ class Counting(Detection):
     def recognize(self, data: Path) -> str:
         """Return nothing: detection is suggested for images with boxes."""
         return ""
+
+    def growth(self) -> growth.Growth | None:
+        """Return nothing: two counters are not compared by the mAP."""
+        return None
 
     def model(
         self,

@@ -13,7 +13,7 @@ upright image: then the edges of boxes contradict the size, as some are outside 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -192,6 +192,18 @@ class BoxSurvey:
             raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
         return _name_classes(read, listing.classes)
 
+    def keep_images(self, names: Collection[str]) -> BoxSurvey:
+        """Return the survey with some images alone, by their paths within the data."""
+        images, places = self.images.keep_images(names)
+        boxes = tuple(self.boxes[place] for place in places)
+        return replace(
+            self,
+            images=_mark_fingerprint(images, boxes),
+            boxes=boxes,
+            outside=tuple(self.outside[place] for place in places),
+            sizes=tuple(self.sizes[place] for place in places),
+        )
+
     @property
     def count(self) -> int:
         """Number of boxes."""
@@ -287,10 +299,7 @@ def _measure_reach(box: Box, part: Box) -> float:
 
 
 def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
-    """Give each class its most frequent spelling, and put the boxes into the fingerprint.
-
-    The fingerprint has their edges in hundredths of a pixel.
-    """
+    """Give each class its most frequent spelling, and put the boxes into the fingerprint."""
     labels = [box.label for box in chain.from_iterable(read.boxes)]
     names = choose_spellings(labels, declared)
     classes = {names[label] for label in labels}
@@ -299,7 +308,20 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
         return tuple(replace(box, label=names[box.label]) for box in boxes)
 
     boxes = tuple(map(rename_boxes, read.boxes))
-    dataset = read.images.dataset
+    return replace(
+        read,
+        images=_mark_fingerprint(read.images, boxes),
+        classes=tuple(sorted(classes)),
+        boxes=boxes,
+        outside=tuple(map(rename_boxes, read.outside)),
+        unused=tuple(sorted(set(names.values()) - classes)),
+        spellings=group_spellings({label: names[label] for label in set(labels)}),
+    )
+
+
+def _mark_fingerprint(images: Survey, boxes: Sequence[Sequence[Box]]) -> Survey:
+    """Return images whose fingerprint has their boxes, with edges in hundredths of a pixel."""
+    dataset = images.dataset
     # Two sets with the same images and other boxes are other data,
     # so the fingerprint has the boxes.
     rows = []
@@ -311,12 +333,4 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
         rows.append((image.sha256, sorted(marks)))
     rows.sort()
     marked_dataset = replace(dataset, fingerprint=sha256_json(rows))
-    return replace(
-        read,
-        images=replace(read.images, dataset=marked_dataset),
-        classes=tuple(sorted(classes)),
-        boxes=boxes,
-        outside=tuple(map(rename_boxes, read.outside)),
-        unused=tuple(sorted(set(names.values()) - classes)),
-        spellings=group_spellings({label: names[label] for label in set(labels)}),
-    )
+    return replace(images, dataset=marked_dataset)

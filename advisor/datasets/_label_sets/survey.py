@@ -137,15 +137,7 @@ class LabelSetSurvey:
 
     def keep_images(self, names: Collection[str]) -> LabelSetSurvey:
         """Return the survey with some images alone, by their paths within the data."""
-        dataset = self.images.dataset
-        places = []
-        others = []
-        for place, image in enumerate(dataset.images):
-            if dataset.show_path(image.path) in names:
-                places.append(place)
-            else:
-                others.append(Rejected(image.path, "not asked for"))
-        images = self.images.without_images(others)
+        images, places = self.images.keep_images(names)
         return replace(self, images=images, truth=self.truth[places])
 
     def divide_images(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:

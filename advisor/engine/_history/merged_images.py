@@ -260,12 +260,12 @@ def _join_labels(
         if stated.contradicts(read.labels[place]):
             names = []
             for labels in (stated, read.labels[place]):
-                names.append(repr("|".join(sorted(labels.there)) or "none"))
+                names.append(repr(labels.sentence))
             raise UsageError(
                 f"'{data}' has {len(places)} files with the bytes of a file of another"
-                f" {grown.words.label}: '{read.images[place].path.name}' is"
+                f" {grown.words.corrected}: '{read.images[place].path.name}' is"
                 f" {' and '.join(sorted(names))}",
-                f"leave each image once, with its {grown.words.label}",
+                f"leave each image once, with its {grown.words.corrected}",
             )
         stated = read.labels[place].correct(stated)
     return stated

@@ -15,7 +15,7 @@ from advisor.tasks._task import HeadOnMaps, TaskFunctions
 
 if TYPE_CHECKING:
     from advisor.catalog import Card, OwnFiles
-    from advisor.engine import FloatModel, Purpose, Question, Stage, Workload
+    from advisor.engine import FloatModel, Purpose, Question, Stage, Workload, growth
     from advisor.training import HeadKind, Labels
 
 
@@ -55,6 +55,12 @@ class Detection(HeadOnMaps):
 
         formats = formats_of(data) if data.is_dir() else {}
         return f"boxes, {' and '.join(formats)}" if formats else ""
+
+    def growth(self) -> growth.Growth | None:
+        """Return how detectors learn from more images."""
+        from advisor.tasks.detection._growth import DetectorGrowth
+
+        return DetectorGrowth()
 
     def model(
         self,

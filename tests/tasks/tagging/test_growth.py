@@ -6,18 +6,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from PIL import Image, ImageOps
 
 from advisor.api._updates import compare_answers
 from advisor.core import UsageError
 from advisor.datasets import LabelSetSurvey
 from advisor.engine import LoadedRun, MergedImages, growth, merge_images, write_merged
-from advisor.engine._history.manifest import write_images as write_split
 from advisor.store import RunFolder
 from advisor.tasks.tagging import TAGGING
 from tests.builders import must_fail, write_file
 from tests.makers.label_sets import RNG, labels_of, write_images, write_table
-from tests.run_folders import aged, write_run
+from tests.run_folders import add_copies, aged, write_split
 from tests.tables import with_cases
 
 GROWTH = TAGGING.growth()
@@ -27,12 +25,8 @@ GROWTH = TAGGING.growth()
 def run(tmp_path: Path) -> RunFolder:
     """A run on 60 images, 30 more, a copy of the first of these, and mirrored ones of hold-out and training part."""
     table = write_table(write_images(tmp_path, 90), lambda number: "|".join(labels_of(number)))
-    run = write_run(tmp_path / "runs", request={"data": str(table), "task": TAGGING.name})
-    write_split(run, TAGGING.read(LoadedRun.load(run).question, lambda _: None))
-    (tmp_path / "90.png").write_bytes((tmp_path / "60.png").read_bytes())
-    for number, part in ((91, "holdout"), (92, "train")):
-        name = run.read_json("split.json")[part][0]["path"]
-        ImageOps.mirror(Image.open(tmp_path / name)).save(tmp_path / f"{number}.png")
+    run = write_split(tmp_path / "runs", table, TAGGING)
+    add_copies(run, tmp_path)
     return run
 
 
