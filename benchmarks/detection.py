@@ -33,6 +33,7 @@ from advisor.measurement import CentreFinder, Detections, Detector, average_prec
 from advisor.measurement._average_precision import DetectionScore
 from advisor.measurement._box_matches import centre_score
 from advisor.tasks._counting import COUNTING
+from advisor.tasks._on_maps import find_builder
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import split_postprocess
 from advisor.training import HeadKind, Hyperparameters, LabelledImages, TrainingStart, _on_maps as on_maps, train
@@ -153,7 +154,8 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
         def made(what: str, images: LabelledImages, start: TrainingStart = NEW) -> Path:
             path = Path(folder) / what / "model.tflite"
             path.parent.mkdir()
-            train(card, fetch_weights(card), images, len(classes), kind, 0, path.parent, start).write(path)
+            build = find_builder(card, fetch_weights(card), kind)
+            train(build, spec, images, len(classes), kind, 0, path.parent, start).write(path)
             return path
 
         began, cpu = time.monotonic(), time.process_time()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from advisor.training._detection.whole import detector_head
     from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
     from advisor.training._features import AS_IT_IS, CAPTURED, extract_features, join_parts
-    from advisor.training._finetune import TuningImages, epochs_done, tune_card
+    from advisor.training._finetune import TuningImages, epochs_done, tune_network
     from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS_FILE
     from advisor.training._finetune.finetuning import Finetuning
     from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
@@ -103,5 +103,5 @@ __all__ = [
     "round_activation",
     "train",
     "train_head",
-    "tune_card",
+    "tune_network",
 ]

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog import Card
+from advisor.catalog import Card, build_model
 from advisor.core import HEAD
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
@@ -54,7 +54,7 @@ from advisor.training import (
     Trials,
     TuningImages,
     epochs_done,
-    tune_card,
+    tune_network,
 )
 
 CAPTURED_SHARE = 0.5
@@ -222,9 +222,9 @@ class _Training:
         if self.is_best:
             own_maps = _maps_folder(self.list_inputs(materials, results), folders)
         return partial(
-            tune_card,
-            self.card,
-            materials.weights[self.card.name],
+            tune_network,
+            partial(build_model, self.card, materials.weights[self.card.name]),
+            input_spec(self.card),
             images,
             planned,
             folders.checkpoints,
