@@ -44,7 +44,7 @@ from advisor.engine._space.plan import Plan
 from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, read_settings
 from advisor.integrations.slurm._calls import Call, CallAnswer, CallFolder
-from advisor.isolation import HEAVY, LIGHT, TRAINERS, Pause, map_pools
+from advisor.isolation import Pause, PoolKind
 from advisor.store import RunFolder, cache_root
 from benchmarks.tables import Row, keep
 from tests.builders import RUNTIME, evaluation
@@ -55,7 +55,11 @@ CARDS, IMAGES, VALIDATION, SEEDS = 40, 2000, 400, (0, 1, 2)
 REACH = 3.4
 """Speed-up to reach on four nodes: 0.85 of linear."""
 
-STARTS = {LIGHT: "builtins:len", HEAVY: "builtins:len", TRAINERS: "tensorflow:executing_eagerly"}
+STARTS = {
+    PoolKind.LIGHT: "builtins:len",
+    PoolKind.HEAVY: "builtins:len",
+    PoolKind.TRAINERS: "tensorflow:executing_eagerly",
+}
 """The first call of a child of each kind, after which its imports are done."""
 
 NOTICED_S, QUEUE_S = 15.0, 60.0
@@ -114,14 +118,14 @@ def _measured(folder: Path) -> tuple[float, dict[str, float]]:
     """Return the seconds of an empty call through the executor, and the CPU seconds of starting a child by kind."""
     starts = {}
     for kind, function in STARTS.items():
-        pool, pause = map_pools()[kind](folder / "log"), Pause()
-        pool.call(function, *([()] if kind != TRAINERS else []), pause=pause)
+        pool, pause = kind.open(folder / "log"), Pause()
+        pool.call(function, *([()] if kind != PoolKind.TRAINERS else []), pause=pause)
         starts[kind] = pause.cpu_s
         pool.close()
     executor, took = SlurmExecutor(_settings(folder), 1), []
     for _ in range(1 + CALLS):
         began = time.monotonic()
-        executor.pools[LIGHT].call("builtins:len", ())
+        executor.pools[PoolKind.LIGHT].call("builtins:len", ())
         took.append(time.monotonic() - began)
     executor.close()
     return statistics.median(took[1:]), starts

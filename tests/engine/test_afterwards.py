@@ -16,12 +16,13 @@ from advisor.core import FINETUNE_CACHED, HEAD, OnAllImages, Status
 from advisor.datasets import Dataset, LabelledImage
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._split import draw_split
-from advisor.engine import Execution, Images, Machine, Pool, Purpose, Role, Stage, StageName, Workload, _on_all_images
+from advisor.engine import Execution, Images, Machine, Purpose, Role, Stage, StageName, Workload
 from advisor.engine._afterwards import SHARE, affordable_s, find_best_features, when_answered
 from advisor.engine._history.label_check import LABELS, read_label_check
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.walker import Workers
+from advisor.isolation import PoolKind
 from advisor.store import RunFolder
 from advisor.training import Suspect
 from tests.builders import evaluation, present
@@ -193,7 +194,7 @@ def only_all_is_missing(stage: Stage[Any]) -> bool:
 def test_a_network_is_trained_by_a_pool_that_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = list[str]()
     pool = SimpleNamespace(close=lambda: ended.append("closed"))
-    monkeypatch.setattr(_on_all_images, "map_pools", lambda: {Pool.TRAINERS: lambda _log: pool})
+    monkeypatch.setattr(PoolKind, "open", lambda _kind, _log: pool)
     _, made = shipped(tmp_path, right(tmp_path), training=FINETUNE_CACHED, has=only_all_is_missing)
     assert present(made).file
     assert ended == ["closed"]

@@ -42,7 +42,7 @@ from advisor.engine._pipeline.stage import (
 )
 from advisor.engine._pipeline.stages.backbone import FeatureSet, feature_stages, identity
 from advisor.engine._pipeline.stages.head import TrainedHead, fit_head
-from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
+from advisor.isolation import CallLimits, PoolKind
 from advisor.store import read_cached_sha256, sha256_json
 from advisor.tflite import LEVELS_VERSION
 from advisor.training import (
@@ -68,7 +68,7 @@ leaves.
 """
 
 TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
-LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
+LONG = Resources(Pool.TRAINERS, PoolKind.TRAINERS.expected_bytes, TRAIN_LIMITS, long=True)
 
 
 def finetune_card(
