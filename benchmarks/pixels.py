@@ -29,16 +29,16 @@ from advisor.engine._space.question_images import read_images
 from advisor.tasks import Task
 from advisor.tasks._on_maps import train
 from advisor.tasks.anomaly import ANOMALY
-from advisor.tasks.anomaly._jobs import mark
+from advisor.tasks.anomaly._jobs import HEAT, mark
 from advisor.tasks.anomaly._judging import Marked, pixel_auroc
-from advisor.tasks.anomaly._network import _blur_maps, _even_light, learn
 from advisor.tasks.segmentation import SEGMENTATION
-from advisor.tasks.segmentation._jobs import segment
+from advisor.tasks.segmentation._jobs import resize_labels, segment
 from advisor.tasks.segmentation._judging import compare_masks
-from advisor.tasks.segmentation._network import _loss, resize_labels
-from advisor.training import TrainingStart
+from advisor.training import TrainingStart, learn_usual
 from advisor.training._on_maps import with_maps
+from advisor.training._on_maps.pixels import _loss
 from advisor.training._on_maps.train import NEW
+from advisor.training._usual_maps import _blur_maps, _even_light
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "pixels"
@@ -232,7 +232,8 @@ def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     card, judged = Catalogue.load()[CARD], images.part(Role.HOLDOUT)
     began, heats = time.process_time(), folder / "heats.npz"
     good = list(zip(*good_of(images.part(Role.LEARNT)), strict=True))
-    learn(card, fetch_weights(card), good, seed, folder / "heat.tflite")
+    build = partial(build_model, card, fetch_weights(card))
+    learn_usual(build, spec_of(card), good, seed, folder / "heat.tflite", HEAT)
     seconds = time.process_time() - began
     train = images.part(Role.TRAIN)
     calibration = CalibrationImages(
@@ -324,7 +325,7 @@ def student(seconds: float, card: Card, paths: Sequence[Path], seed: int) -> Hea
     learner, optimizer = keras.Model(image, maps), keras.optimizers.Adam(RATE)
 
     def read(path: Path) -> tf.Tensor:
-        return _even_light(spec_of(card).read(path)[None], card)
+        return _even_light(spec_of(card).read(path)[None], spec_of(card))
 
     def apart(own: Sequence[tf.Tensor], known: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Return half the squared distances of the maps, each place with a length of 1."""

@@ -1,9 +1,9 @@
 """Anomaly detection: whether an image shows something unusual, and where.
 
 It learns from good images alone. ``ANOMALY`` states the facts of the task. Read
-``_task.py`` first (its methods), then ``_images.py`` (what is read and checked),
-``_network.py`` (what is learnt), ``_jobs.py`` (how a file runs), ``_judging.py`` (figures),
-``_drawing.py`` and ``_shipping.py`` (bundle).
+``_task.py`` first (its methods), then ``_images.py`` (what is read and checked), ``_jobs.py``
+(how a file runs), ``_judging.py`` (figures), ``_drawing.py`` and ``_shipping.py`` (bundle). What
+is learnt is in ``training/_usual_maps.py``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Semantic segmentation: a class for each pixel of an image.
 
 ``SEGMENTATION`` states the facts of the task. Read ``_task.py`` first (its methods), then
-``_images.py`` (what is read and checked), ``_network.py`` (the decoder), ``_jobs.py`` (how a file
-runs), ``_judging.py`` (figures), ``_drawing.py``, ``_answers.py`` and ``_shipping.py`` (bundle).
+``_images.py`` (what is read and checked), ``_jobs.py`` (how a file runs), ``_judging.py``
+(figures), ``_drawing.py``, ``_answers.py`` and ``_shipping.py`` (bundle). The decoder is in
+``training/_on_maps/pixels.py``.
 """
 
 from __future__ import annotations
