@@ -22,7 +22,7 @@ from typing import Any
 
 from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
-from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, choose_images
+from advisor.datasets import CalibrationImages, choose_images
 from advisor.engine import input_spec
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks.accuracy_search import GROCERY, TRASHNET, labelled
@@ -320,7 +320,7 @@ def int8_step(step: Step, parts: Parts, card: Card, model: Path) -> Step:
     from advisor.measurement import predict
 
     clock, out, spec = Clock(), model.with_name(f"int8-{model.name}"), input_spec(card)
-    drawn_rows = choose_images(parts.labels(parts.train), CALIBRATION_IMAGES, SEED)
+    drawn_rows = choose_images(parts.labels(parts.train), CalibrationImages.USUAL, SEED)
     images = CalibrationImages(tuple(parts.train[row][0] for row in drawn_rows), spec, SEED)
     make_file(model, "int8", images, RecipeInputs(), None, out)
     made_s = clock()

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.core import FINETUNE_CACHED, HEAD, HeadFacts, parse, to_json
-from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, choose_images
+from advisor.datasets import CalibrationImages, choose_images
 from advisor.engine import input_spec
 from advisor.isolation import ChildPool
 from benchmarks import anytime_table
@@ -188,7 +188,7 @@ def record_forms(name: str, card: Card, parts: Parts, model: Path, training: str
     from advisor.measurement import predict
 
     spec, rows = input_spec(card), []
-    drawn = choose_images(parts.labels(parts.train), CALIBRATION_IMAGES, SEED)
+    drawn = choose_images(parts.labels(parts.train), CalibrationImages.USUAL, SEED)
     images = CalibrationImages(tuple(parts.train[row][0] for row in drawn), spec, SEED)
     for form in FORMS:
         file = model.with_name(f"{form}-{model.name}")

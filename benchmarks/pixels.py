@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from advisor.catalog import Card, Catalogue, _architectures as architectures, build_model, fetch_weights
 from advisor.compression import RecipeInputs, make_file
 from advisor.core import FINETUNE_ALL, recipe_of
-from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, InputSpec, choose_images, load
+from advisor.datasets import CalibrationImages, InputSpec, choose_images, load
 from advisor.engine import Images, Part, Role, resolve
 from advisor.engine._space.question_images import read_images
 from advisor.tasks import Task
@@ -237,7 +237,9 @@ def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     seconds = time.process_time() - began
     train = images.part(Role.TRAIN)
     calibration = CalibrationImages(
-        tuple(train.paths[row] for row in choose_images(train.labels, CALIBRATION_IMAGES, seed)), spec_of(card), seed
+        tuple(train.paths[row] for row in choose_images(train.labels, CalibrationImages.USUAL, seed)),
+        spec_of(card),
+        seed,
     )
     for form in ("float32", "int8"):
         file = folder / f"{form}.tflite"
