@@ -236,11 +236,8 @@ def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     learn_usual(build, spec_of(card), good, seed, folder / "heat.tflite", HEAT)
     seconds = time.process_time() - began
     train = images.part(Role.TRAIN)
-    calibration = CalibrationImages(
-        tuple(train.paths[row] for row in choose_images(train.labels, CalibrationImages.USUAL, seed)),
-        spec_of(card),
-        seed,
-    )
+    drawn = choose_images(train.labels, CalibrationImages.USUAL, seed)
+    calibration = CalibrationImages(tuple(train.paths[row] for row in drawn), spec_of(card), seed)
     for form in ("float32", "int8"):
         file = folder / f"{form}.tflite"
         make_file(folder / "heat.tflite", form, calibration, RecipeInputs(), None, file)
