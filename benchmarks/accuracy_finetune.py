@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Catalogue, build_model, fetch_weights
-from advisor.core import FINETUNE_CACHED
+from advisor.core import TrainingName
 from advisor.datasets import CalibrationImages, Dataset, InputSpec, Survey, choose_images
 from advisor.datasets._split import draw_split
 from advisor.training import FINETUNING, Finetuning
@@ -28,7 +28,7 @@ from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.tables import Row, keep, kept_of_others
 
-NAME, RECIPE = "accuracy_finetune", FINETUNING[FINETUNE_CACHED]
+NAME, RECIPE = "accuracy_finetune", FINETUNING[TrainingName.FINETUNE_CACHED]
 CARDS = "mobilenet_v2_1.0_224,efficientnet_lite0_224"
 CALIBRATION = 100
 HEADER = (

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import Card, Catalogue, fetch_weights
-from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
+from advisor.core import HeadFacts, TrainingName, parse, to_json
 from advisor.datasets import CalibrationImages, choose_images
 from advisor.engine import input_spec
 from advisor.isolation import CallLimits, ChildPool
@@ -263,7 +263,9 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     )  # fmt: skip
     model = build_model(card, fetch_weights(card))
     backbone = keras.Model(model.inputs[0], model.output["features"])
-    session = watched(parts)(backbone, data, replace(FINETUNING[FINETUNE_CACHED], seed=SEED, patience=99), folder)
+    session = watched(parts)(
+        backbone, data, replace(FINETUNING[TrainingName.FINETUNE_CACHED], seed=SEED, patience=99), folder
+    )
     session.resume()
     run_training(session)
     tuned, file = session.finish(backbone), folder / "tuned.tflite"

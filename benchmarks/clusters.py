@@ -34,7 +34,7 @@ from optuna.storages import InMemoryStorage
 
 from advisor import search
 from advisor.catalog import Catalogue
-from advisor.core import FINETUNE_CACHED, HEAD, Configuration, Evaluation, Provenance, Quantity
+from advisor.core import Configuration, Evaluation, Provenance, Quantity, TrainingName
 from advisor.engine import Machine, Stage, VariantStages, resolve
 from advisor.engine._pipeline.cost import rough_ms, rough_size
 from advisor.engine._scheduling.belief import AccuracyBelief, CardTraining
@@ -268,7 +268,8 @@ def _searched(folder: Path, photos: Path, jobs: int) -> tuple[object, ...]:
     try:
         run = search(
             budget="50ms", data=str(photos), catalog=[str(folder / "small.yaml")], candidates="small", threads=[1],
-            training=[HEAD, FINETUNE_CACHED], compressions=["float32", "int8"], executor=executor,
+            training=[TrainingName.HEAD, TrainingName.FINETUNE_CACHED], compressions=["float32", "int8"],
+            executor=executor,
             workers=jobs or None, out=str(folder / f"runs-{jobs}"),
         )  # fmt: skip
     finally:
@@ -443,8 +444,8 @@ def _simulated(
     catalogue = Catalogue.load()
     cards = heapq.nsmallest(CARDS, catalogue.values(), key=lambda card: card.macs)
     plan = planned(
-        cards, ("float32", "int8"), (1,), (HEAD, FINETUNE_CACHED), RUNTIME, images=IMAGES, validation=VALIDATION,
-        cores=len(nodes),
+        cards, ("float32", "int8"), (1,), (TrainingName.HEAD, TrainingName.FINETUNE_CACHED), RUNTIME,
+        images=IMAGES, validation=VALIDATION, cores=len(nodes),
     )  # fmt: skip
     request = resolve(
         {"budget": "50ms", "stop_below": "never"} if everything else {"budget": "50ms", "stop_below": "2%"}

@@ -259,7 +259,7 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
     from dataclasses import replace
 
     from advisor.catalog import Catalogue, build_model, fetch_weights
-    from advisor.core import FINETUNE_CACHED
+    from advisor.core import TrainingName
     from advisor.engine import TUNED_IMAGES, input_spec
     from advisor.training import FINETUNING, TuningImages, tune_network
 
@@ -270,7 +270,7 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
     given = TuningImages(
         [folder / "learnt.npy"], [images[row].path for row in rows], found["labels"][rows].tolist(), validation
     )
-    recipe = replace(FINETUNING[FINETUNE_CACHED], epochs=1)
+    recipe = replace(FINETUNING[TrainingName.FINETUNE_CACHED], epochs=1)
     build = partial(build_model, card, fetch_weights(card))
     places = (folder / "checkpoints", folder / "model.tflite")
     tune_network(build, input_spec(card), given, recipe, *places, maps=folder / "maps")

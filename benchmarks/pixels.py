@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog import Card, Catalogue, _architectures as architectures, build_model, fetch_weights
 from advisor.compression import RecipeInputs, make_file
-from advisor.core import FINETUNE_ALL, recipe_of
+from advisor.core import TrainingName, recipe_of
 from advisor.datasets import CalibrationImages, InputSpec, choose_images, load
 from advisor.engine import Images, Part, Role, resolve
 from advisor.engine._space.question_images import read_images
@@ -126,7 +126,7 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
         train(card, fetch_weights(card), learnt[role], classes, SEGMENTATION.name, seed, path, path.parent, start)
         return path
 
-    began, layers = time.process_time(), recipe_of(FINETUNE_ALL).layers if tuned else 0.0
+    began, layers = time.process_time(), recipe_of(TrainingName.FINETUNE_ALL).layers if tuned else 0.0
     made = trained("head", Role.TRAIN)
     if tuned:
         made = trained("tuned", Role.TRAIN, TrainingStart(made, layers))

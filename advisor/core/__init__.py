@@ -149,16 +149,11 @@ if TYPE_CHECKING:
     from advisor.core._tasks import DEFAULT_TASK, TASKS
     from advisor.core._timings import pool_timings
     from advisor.core._training import (
-        FINETUNE_ALL,
-        FINETUNE_CACHED,
-        FINETUNE_TOP,
-        HEAD,
-        HEAD_SUBSET,
-        NO_TRAINING,
         Gain,
         list_choosable,
         recipe_of,
     )
+    from advisor.core._training_recipe import TrainingName
     from advisor.core._units import (
         listed,
         plain,
@@ -183,18 +178,12 @@ __all__ = [
     "EACH_NETWORK",
     "EFFORTS",
     "EXECUTORS",
-    "FINETUNE_ALL",
-    "FINETUNE_CACHED",
-    "FINETUNE_TOP",
     "FLOAT",
     "FORMS",
-    "HEAD",
-    "HEAD_SUBSET",
     "HOST",
     "LEAST_GROUP_IMAGES",
     "LOCAL",
     "METRICS",
-    "NO_TRAINING",
     "ON",
     "PLAN",
     "ROBUST",
@@ -287,6 +276,7 @@ __all__ = [
     "Threshold",
     "TimeSummary",
     "TimingFacts",
+    "TrainingName",
     "Traits",
     "TuningFacts",
     "UnknownFacts",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from advisor.catalog import Card, build_detector, build_model
-from advisor.core import HEAD, UnsupportedRecipe, recipe_of
+from advisor.core import TrainingName, UnsupportedRecipe, recipe_of
 from advisor.datasets import CAPTURE_VERSION, InputSpec
 from advisor.engine import (
     EpochFile,
@@ -144,7 +144,7 @@ def train_on_maps(
     if goes_on:
         earlier = train_on_maps(card, training, Purpose.COMPARE, workload)
     elif layers:
-        earlier = train_on_maps(card, HEAD, Purpose.COMPARE, workload)
+        earlier = train_on_maps(card, TrainingName.HEAD, Purpose.COMPARE, workload)
     network = MapTraining(card, task, training, purpose, layers, goes_on, earlier)
     seconds = task.seconds(card, workload.images[network.role], layers)
     # A network that its time limit ended early is not kept:

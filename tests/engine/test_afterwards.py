@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Card, Catalogue
-from advisor.core import FINETUNE_CACHED, HEAD, OnAllImages, Status
+from advisor.core import OnAllImages, Status, TrainingName
 from advisor.datasets import Dataset, LabelledImage
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._split import draw_split
@@ -154,9 +154,9 @@ def shipped(
     scorer.walker.run, scorer.walker.has = run, changes.get("has", lambda _stage: changes.get("known", True))
     scorer.walker.workers = Workers(Machine(1), {})
     scorer.cards, scorer.holdout_images = cards, changes.get("held", len(images.split.holdout))
-    scorer.workload = Workload((HEAD, FINETUNE_CACHED), ("float32",), images.counts)
+    scorer.workload = Workload((TrainingName.HEAD, TrainingName.FINETUNE_CACHED), ("float32",), images.counts)
     row = evaluation(SMALLEST, accuracy=80)
-    row = replace(row, configuration=replace(row.configuration, training=changes.get("training", HEAD)))
+    row = replace(row, configuration=replace(row.configuration, training=changes.get("training", TrainingName.HEAD)))
     folder = write_run(tmp_path, [row])
     asked = Execution(ship_on="all", time_limit_s=limit_s, executor=changes.get("executor", "local"))
     asyncio.run(when_answered(scorer, folder, asyncio.Event(), asked, time.monotonic() - 10, print))
@@ -195,7 +195,7 @@ def test_a_network_is_trained_by_a_pool_that_ends_with_it(tmp_path: Path, monkey
     ended = list[str]()
     pool = SimpleNamespace(close=lambda: ended.append("closed"))
     monkeypatch.setattr(PoolKind, "open", lambda _kind, _log: pool)
-    _, made = shipped(tmp_path, right(tmp_path), training=FINETUNE_CACHED, has=only_all_is_missing)
+    _, made = shipped(tmp_path, right(tmp_path), training=TrainingName.FINETUNE_CACHED, has=only_all_is_missing)
     assert present(made).file
     assert ended == ["closed"]
 

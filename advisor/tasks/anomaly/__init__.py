@@ -8,7 +8,7 @@ is learnt is in ``training/_usual_maps.py``.
 
 from __future__ import annotations
 
-from advisor.core import HEAD
+from advisor.core import TrainingName
 from advisor.tasks.anomaly._task import Anomaly
 
 ANOMALY = Anomaly(
@@ -17,7 +17,7 @@ ANOMALY = Anomaly(
     metric="AUROC",
     by_class="Found",
     by_class_is="share of the images of a kind of fault that are found",
-    default=(HEAD,),
+    default=(TrainingName.HEAD,),
     needs="images of good things",
     guess=50.0,
     cards=4,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from advisor.core import HEAD
+from advisor.core import TrainingName
 from advisor.tasks._task import OnMaps, TaskFunctions
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Anomaly(OnMaps):
     @property
     def trainings(self) -> tuple[str, ...]:
         """The only training recipe: what is usual is learnt from the maps of a frozen backbone."""
-        return (HEAD,)
+        return (TrainingName.HEAD,)
 
     @property
     def functions(self) -> TaskFunctions:

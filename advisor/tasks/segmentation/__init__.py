@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from advisor.core import FINETUNE_ALL, HEAD, Gain
+from advisor.core import Gain, TrainingName
 from advisor.tasks.segmentation._task import Segmentation
 
 SEGMENTATION = Segmentation(
@@ -17,7 +17,7 @@ SEGMENTATION = Segmentation(
     metric="mean IoU",
     by_class="IoU",
     by_class_is="pixels of a class in both masks, over those in either",
-    default=(HEAD, FINETUNE_ALL),
+    default=(TrainingName.HEAD, TrainingName.FINETUNE_ALL),
     needs="images with masks",
     side=256,
     cards=4,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import Card, build_model
-from advisor.core import HEAD
+from advisor.core import TrainingName
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import (
@@ -157,7 +157,7 @@ class _Training:
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
         """The head that it begins with; None for labels, where it fits one."""
-        return None if self.scores else fit_head(self.card, HEAD, self.workload)
+        return None if self.scores else fit_head(self.card, TrainingName.HEAD, self.workload)
 
     @property
     def values(self) -> Finetuning:
