@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Catalogue
-from advisor.core import HEAD, Configuration, Evaluation, Quantity, Status, Target, with_new_conditions
+from advisor.core import Configuration, Evaluation, Quantity, Status, Target, TrainingName, with_new_conditions
 from advisor.datasets import Division, Survey
 from advisor.engine import share_of
 from advisor.engine._pipeline.evaluation.accuracy import HELD_OUT, VALIDATED
@@ -140,7 +140,7 @@ def _row(case: Case, name: str) -> Row:
     facts = expect_new_conditions(features, labels, rows, bool(division.grouping.of))
     target = Target("host", "litert", "cpu", 1)
     judged = Evaluation(
-        Configuration(name, HEAD, "float32", target), Status.OK,
+        Configuration(name, TrainingName.HEAD, "float32", target), Status.OK,
         accuracy=compared, holdout_accuracy=plain, expectation=facts,
     )  # fmt: skip
     found, truth = with_new_conditions(judged).new_conditions or plain, plain.value

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import Catalogue, fetch_weights
-from advisor.core import FINETUNE_CACHED
+from advisor.catalog import Catalogue, build_model, fetch_weights
+from advisor.core import TrainingName
 from advisor.datasets import CalibrationImages, Dataset, InputSpec, Survey, choose_images
 from advisor.datasets._split import draw_split
 from advisor.training import FINETUNING, Finetuning
@@ -28,7 +28,7 @@ from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.tables import Row, keep, kept_of_others
 
-NAME, RECIPE = "accuracy_finetune", FINETUNING[FINETUNE_CACHED]
+NAME, RECIPE = "accuracy_finetune", FINETUNING[TrainingName.FINETUNE_CACHED]
 CARDS = "mobilenet_v2_1.0_224,efficientnet_lite0_224"
 CALIBRATION = 100
 HEADER = (
@@ -97,10 +97,11 @@ def _case(name: str, seed: int) -> Case:
 def _row(case: Case, name: str, recipe: Finetuning) -> Row:
     """Train the head and the network, and return what their files score."""
     from advisor.tflite import attach_head
-    from advisor.training import TuningImages, train_head, tune_card
+    from advisor.training import TuningImages, train_head, tune_network
 
     card = Catalogue.load()[name]
-    weights, spec = fetch_weights(card), InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    build = partial(build_model, card, fetch_weights(card))
     score = partial(_scores, case, spec)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -111,7 +112,7 @@ def _row(case: Case, name: str, recipe: Finetuning) -> Row:
         (folder / "head.tflite").write_bytes(attach_head(backbone.read_bytes(), head.weights, head.bias))
         began = sum(os.times()[:2])
         images = TuningImages([folder / "features.npy"], case.learnt.paths, case.learnt.labels, case.validation)
-        call = partial(tune_card, card, weights, images, recipe, maps=folder / "maps")
+        call = partial(tune_network, build, spec, images, recipe, maps=folder / "maps")
         (folder / "compared").mkdir()
         result = call(folder / "compare", folder / "compared" / "model.tflite")
         call(folder / "ship", folder / "model.tflite", folder / "compared" / "model.tflite")

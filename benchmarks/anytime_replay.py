@@ -21,7 +21,6 @@ from unittest.mock import patch
 from advisor.catalog import Card, Catalogue
 from advisor.core import (
     BALANCED,
-    HEAD,
     Configuration,
     Decision,
     Evaluation,
@@ -30,6 +29,7 @@ from advisor.core import (
     Provenance,
     Quantity,
     Status,
+    TrainingName,
 )
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._scheduling import belief, expected_gain, form_costs, prices
@@ -104,7 +104,7 @@ class Recorded:
         rows = self.steps[step.network.card]
         one = {row.step: row for row in rows}
         head, last = one[table.HEAD], one[table.TUNED]
-        if step == FormStep(CardTraining(step.network.card, HEAD), FLOAT):
+        if step == FormStep(CardTraining(step.network.card, TrainingName.HEAD), FLOAT):
             found = _made(head, one[table.CONVERT].cpu_s + one[table.FEATURES].cpu_s + head.cpu_s)
         elif not step.network.tuned:
             found = _made(one[table.HEAD_INT8])
@@ -212,7 +212,7 @@ def in_order(search: Search, trainings: Sequence[str]) -> None:
 def in_hindsight(recorded: Recorded, limit_s: float) -> float:
     """Return the best accuracy on the test images in % of a file that one card can have within the limit."""
     best = 0.0
-    for name, trainings in product(recorded.steps, ((HEAD,), USUAL_TRAININGS)):
+    for name, trainings in product(recorded.steps, ((TrainingName.HEAD,), USUAL_TRAININGS)):
         search = Search(recorded, limit_s)
         for step in chain(name, trainings):
             search.evaluate(step)
@@ -228,7 +228,7 @@ def replayed(name: str, recorded: Recorded, limit_s: float) -> Iterator[Row]:
         if method == RULE:
             by_rule(search)
         else:
-            in_order(search, USUAL_TRAININGS if method == PRIOR else (HEAD,))
+            in_order(search, USUAL_TRAININGS if method == PRIOR else (TrainingName.HEAD,))
         pick, test = search.pick()
         key = f"{name}, {limit_s:g} s, {method}"
         yield (key, name, f"{limit_s:g}", method, pick, f"{test:.1f}", f"{best - test:.1f}", f"{search.spent_s:.0f}")

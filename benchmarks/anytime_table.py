@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import Card, Catalogue, fetch_weights
-from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
-from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, choose_images
+from advisor.core import HeadFacts, TrainingName, parse, to_json
+from advisor.datasets import CalibrationImages, choose_images
 from advisor.engine import input_spec
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks.accuracy_search import GROCERY, TRASHNET, labelled
@@ -263,7 +263,9 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     )  # fmt: skip
     model = build_model(card, fetch_weights(card))
     backbone = keras.Model(model.inputs[0], model.output["features"])
-    session = watched(parts)(backbone, data, replace(FINETUNING[FINETUNE_CACHED], seed=SEED, patience=99), folder)
+    session = watched(parts)(
+        backbone, data, replace(FINETUNING[TrainingName.FINETUNE_CACHED], seed=SEED, patience=99), folder
+    )
     session.resume()
     run_training(session)
     tuned, file = session.finish(backbone), folder / "tuned.tflite"
@@ -320,7 +322,7 @@ def int8_step(step: Step, parts: Parts, card: Card, model: Path) -> Step:
     from advisor.measurement import predict
 
     clock, out, spec = Clock(), model.with_name(f"int8-{model.name}"), input_spec(card)
-    drawn_rows = choose_images(parts.labels(parts.train), CALIBRATION_IMAGES, SEED)
+    drawn_rows = choose_images(parts.labels(parts.train), CalibrationImages.USUAL, SEED)
     images = CalibrationImages(tuple(parts.train[row][0] for row in drawn_rows), spec, SEED)
     make_file(model, "int8", images, RecipeInputs(), None, out)
     made_s = clock()

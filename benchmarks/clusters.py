@@ -34,7 +34,7 @@ from optuna.storages import InMemoryStorage
 
 from advisor import search
 from advisor.catalog import Catalogue
-from advisor.core import FINETUNE_CACHED, HEAD, Configuration, Evaluation, Provenance, Quantity
+from advisor.core import Configuration, Evaluation, Provenance, Quantity, TrainingName
 from advisor.engine import Machine, Stage, VariantStages, resolve
 from advisor.engine._pipeline.cost import rough_ms, rough_size
 from advisor.engine._scheduling.belief import AccuracyBelief, CardTraining
@@ -44,7 +44,7 @@ from advisor.engine._space.plan import Plan
 from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, read_settings
 from advisor.integrations.slurm._calls import Call, CallAnswer, CallFolder
-from advisor.isolation import HEAVY, LIGHT, TRAINERS, Pause, map_pools
+from advisor.isolation import Pause, PoolKind
 from advisor.store import RunFolder, cache_root
 from benchmarks.tables import Row, keep
 from tests.builders import RUNTIME, evaluation
@@ -55,7 +55,11 @@ CARDS, IMAGES, VALIDATION, SEEDS = 40, 2000, 400, (0, 1, 2)
 REACH = 3.4
 """Speed-up to reach on four nodes: 0.85 of linear."""
 
-STARTS = {LIGHT: "builtins:len", HEAVY: "builtins:len", TRAINERS: "tensorflow:executing_eagerly"}
+STARTS = {
+    PoolKind.LIGHT: "builtins:len",
+    PoolKind.HEAVY: "builtins:len",
+    PoolKind.TRAINERS: "tensorflow:executing_eagerly",
+}
 """The first call of a child of each kind, after which its imports are done."""
 
 NOTICED_S, QUEUE_S = 15.0, 60.0
@@ -114,14 +118,14 @@ def _measured(folder: Path) -> tuple[float, dict[str, float]]:
     """Return the seconds of an empty call through the executor, and the CPU seconds of starting a child by kind."""
     starts = {}
     for kind, function in STARTS.items():
-        pool, pause = map_pools()[kind](folder / "log"), Pause()
-        pool.call(function, *([()] if kind != TRAINERS else []), pause=pause)
+        pool, pause = kind.open(folder / "log"), Pause()
+        pool.call(function, *([()] if kind != PoolKind.TRAINERS else []), pause=pause)
         starts[kind] = pause.cpu_s
         pool.close()
     executor, took = SlurmExecutor(_settings(folder), 1), []
     for _ in range(1 + CALLS):
         began = time.monotonic()
-        executor.pools[LIGHT].call("builtins:len", ())
+        executor.pools[PoolKind.LIGHT].call("builtins:len", ())
         took.append(time.monotonic() - began)
     executor.close()
     return statistics.median(took[1:]), starts
@@ -264,7 +268,8 @@ def _searched(folder: Path, photos: Path, jobs: int) -> tuple[object, ...]:
     try:
         run = search(
             budget="50ms", data=str(photos), catalog=[str(folder / "small.yaml")], candidates="small", threads=[1],
-            training=[HEAD, FINETUNE_CACHED], compressions=["float32", "int8"], executor=executor,
+            training=[TrainingName.HEAD, TrainingName.FINETUNE_CACHED], compressions=["float32", "int8"],
+            executor=executor,
             workers=jobs or None, out=str(folder / f"runs-{jobs}"),
         )  # fmt: skip
     finally:
@@ -439,8 +444,8 @@ def _simulated(
     catalogue = Catalogue.load()
     cards = heapq.nsmallest(CARDS, catalogue.values(), key=lambda card: card.macs)
     plan = planned(
-        cards, ("float32", "int8"), (1,), (HEAD, FINETUNE_CACHED), RUNTIME, images=IMAGES, validation=VALIDATION,
-        cores=len(nodes),
+        cards, ("float32", "int8"), (1,), (TrainingName.HEAD, TrainingName.FINETUNE_CACHED), RUNTIME,
+        images=IMAGES, validation=VALIDATION, cores=len(nodes),
     )  # fmt: skip
     request = resolve(
         {"budget": "50ms", "stop_below": "never"} if everything else {"budget": "50ms", "stop_below": "2%"}

@@ -16,7 +16,7 @@ from advisor.api import benchmark, compress, diagnose, search
 from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.compression import RECIPES, Needs
 from advisor.core import AdvisorError, Interval
-from advisor.datasets import CALIBRATION_IMAGES, InputSpec, choose_images
+from advisor.datasets import CalibrationImages, InputSpec, choose_images
 from advisor.engine import Compression, FileAgreement, RecipeResult, resolve
 from advisor.engine._compress.compress import time_forms
 from advisor.engine._compress.file_kinds import Classifiers
@@ -237,7 +237,7 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
     assert images is not None, "data was given"
     parts, everything = images.split, images.dataset.images
     labels = [everything[index].label for index in parts.train]
-    calibration = [everything[parts.train[index]].path for index in choose_images(labels, CALIBRATION_IMAGES, 0)]
+    calibration = [everything[parts.train[index]].path for index in choose_images(labels, CalibrationImages.USUAL, 0)]
     weights = fetch_weights(card, FetchOptions())
     with ChildPool(place / "converter.log", {"PYTHONPATH": str(Path(__file__).parents[1])}) as pool:
         job = converter.__name__

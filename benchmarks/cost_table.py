@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from advisor.catalog import Card, Catalogue
-from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, Configuration
+from advisor.core import Configuration, TrainingName
 from advisor.engine._scheduling.sampler.hypervolume import hypervolume
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.prior_accuracy import most_promising_first
@@ -34,9 +34,9 @@ IMAGES, VALIDATION = 2021, 404
 
 WHOLE = "whole"
 PROBLEMS: Mapping[str, tuple[str, ...]] = {
-    "head": (HEAD,),
-    "rungs": (HEAD_SUBSET, HEAD, FINETUNE_TOP),
-    WHOLE: (HEAD, FINETUNE_TOP),
+    "head": (TrainingName.HEAD,),
+    "rungs": (TrainingName.HEAD_SUBSET, TrainingName.HEAD, TrainingName.FINETUNE_TOP),
+    WHOLE: (TrainingName.HEAD, TrainingName.FINETUNE_TOP),
 }
 """The trainings of each problem, the lightest first. Its cards are those that the table has on all of them; of the
 whole table all cards, of which those that were not fine-tuned say that they cannot be, as files cannot."""
@@ -65,7 +65,7 @@ class Row:
     @property
     def answers(self) -> bool:
         """False for a quick head, which decides who climbs and is no answer itself."""
-        return self.training != HEAD_SUBSET
+        return self.training != TrainingName.HEAD_SUBSET
 
     @property
     def point(self) -> tuple[float, float, float]:

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from advisor.core import (
     BALANCED,
-    FINETUNE_CACHED,
-    HEAD,
     Configuration,
     Evaluation,
     Limits,
@@ -30,6 +28,7 @@ from advisor.core import (
     Quantity,
     Status,
     Target,
+    TrainingName,
     TuningFacts,
 )
 from advisor.core._choosing import Chooser
@@ -87,7 +86,7 @@ class Candidate:
             holdout_accuracy=top1 if holdout else None,
             latency=Quantity(self.latency_ms, "ms", Provenance.MEASURED),
             size=Quantity(self.size_bytes, "bytes", Provenance.MEASURED),
-            tuning=TuningFacts(self.shortened) if self.training != HEAD else None,
+            tuning=TuningFacts(self.shortened) if self.training != TrainingName.HEAD else None,
         )
 
 
@@ -258,7 +257,7 @@ def _rows(case: str, size: int | str, outcomes: Mapping[str, Sequence[Sequence[O
 
 def _of_recorded(files: Sequence[RecordedFile], kind: str) -> list[Candidate]:
     """Return the recorded files of one set with heads, and whole or shortened fine-tunings."""
-    some = [file for file in files if file.training == HEAD or file.shortened == (kind != WHOLE)]
+    some = [file for file in files if file.training == TrainingName.HEAD or file.shortened == (kind != WHOLE)]
     latencies: dict[tuple[str, str], list[float]] = {}
     for file in files:
         latencies.setdefault((file.card, file.form), []).append(file.latency_ms)
@@ -292,16 +291,16 @@ def make_world(random: np.random.Generator, kind: str) -> list[Candidate]:
         head = base + COSTLIER * (log_latency - np.log(10)) + random.normal(0, 0.17)
         own = random.normal(0, OWN, count + UNSEEN)
         gain = random.normal(0.2, 0.15) if kind == WHOLE else random.normal(-0.05, 0.2)
-        for training, score in ((HEAD, head), (FINETUNE_CACHED, head + gain)):
+        for training, score in ((TrainingName.HEAD, head), (TrainingName.FINETUNE_CACHED, head + gain)):
             # A fine-tuned network shares half of the variance that its head does not share with other networks.
-            mixed = own if training == HEAD else (own + random.normal(0, OWN, count + UNSEEN)) / 2**0.5
+            mixed = own if training == TrainingName.HEAD else (own + random.normal(0, OWN, count + UNSEEN)) / 2**0.5
             for form, noise in FORM_NOISE.items():
                 mean_score = (score - _made_up_loss(form, random)) * spread
                 right = mean_score + ease + mixed + random.normal(0, noise, count + UNSEEN) > 0
                 truth = 100 * _normal_share(mean_score / float(np.hypot(spread, noise)))
                 latency = float(np.exp(log_latency)) * {"float32": 1.0, "weight_int8": 1.0, "int8": 0.55}[form]
                 weight = float(size) * (1.0 if form == "float32" else 0.27)
-                shortened = training != HEAD and kind != WHOLE
+                shortened = training != TrainingName.HEAD and kind != WHOLE
                 candidates.append(
                     Candidate(
                         f"net{number}", training, form, shortened, latency, weight, right[:count], right[count:], truth

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, Catalogue, fetch_weights
-from advisor.core import FINETUNE_CACHED, HEAD, HeadFacts, parse, to_json
-from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, choose_images
+from advisor.core import HeadFacts, TrainingName, parse, to_json
+from advisor.datasets import CalibrationImages, choose_images
 from advisor.engine import input_spec
 from advisor.isolation import ChildPool
 from benchmarks import anytime_table
@@ -152,7 +152,7 @@ def record_head(name: str, card_name: str, parts: Parts, folder: Path, epochs: i
     np.savez(folder / "known.npz", features=known, weights=head.weights, bias=head.bias)
     (folder / "facts.json").write_text(json.dumps(to_json(head.facts)))
     (folder / "head.tflite").write_bytes(attach_head(backbone, head.weights, head.bias))
-    return record_forms(name, card, parts, folder / "head.tflite", HEAD, epochs)
+    return record_forms(name, card, parts, folder / "head.tflite", TrainingName.HEAD, epochs)
 
 
 def record_tuning(name: str, card_name: str, parts: Parts, folder: Path, epochs: int) -> list[dict[str, str]]:
@@ -175,11 +175,11 @@ def record_tuning(name: str, card_name: str, parts: Parts, folder: Path, epochs:
     )  # fmt: skip
     model = build_model(card, fetch_weights(card))
     backbone = keras.Model(model.inputs[0], model.output["features"])
-    plan = replace(FINETUNING[FINETUNE_CACHED], seed=SEED, epochs=epochs, patience=99)
+    plan = replace(FINETUNING[TrainingName.FINETUNE_CACHED], seed=SEED, epochs=epochs, patience=99)
     tuned = finetune(backbone, data, plan, folder / f"tuning-{epochs}", maps=folder / "maps")
     file = folder / f"tuned-{epochs}.tflite"
     file.write_bytes(to_tflite(backbone, tuned))
-    return record_forms(name, card, parts, file, FINETUNE_CACHED, epochs)
+    return record_forms(name, card, parts, file, TrainingName.FINETUNE_CACHED, epochs)
 
 
 def record_forms(name: str, card: Card, parts: Parts, model: Path, training: str, epochs: int) -> list[dict[str, str]]:
@@ -188,7 +188,7 @@ def record_forms(name: str, card: Card, parts: Parts, model: Path, training: str
     from advisor.measurement import predict
 
     spec, rows = input_spec(card), []
-    drawn = choose_images(parts.labels(parts.train), CALIBRATION_IMAGES, SEED)
+    drawn = choose_images(parts.labels(parts.train), CalibrationImages.USUAL, SEED)
     images = CalibrationImages(tuple(parts.train[row][0] for row in drawn), spec, SEED)
     for form in FORMS:
         file = model.with_name(f"{form}-{model.name}")

@@ -27,12 +27,13 @@ import numpy as np
 
 from advisor.catalog import Card, Catalogue, build_model, fetch_weights
 from advisor.compression import RecipeInputs, recipe
-from advisor.core import HEAD, recipe_of
+from advisor.core import TrainingName, recipe_of
 from advisor.datasets import BoxSurvey, InputSpec, load
 from advisor.measurement import CentreFinder, Detections, Detector, average_precision, box_matches, measure
 from advisor.measurement._average_precision import DetectionScore
 from advisor.measurement._box_matches import centre_score
 from advisor.tasks._counting import COUNTING
+from advisor.tasks._on_maps import find_builder
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import split_postprocess
 from advisor.training import HeadKind, Hyperparameters, LabelledImages, TrainingStart, _on_maps as on_maps, train
@@ -92,7 +93,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cards", default=CARDS, help="networks, joined by commas")
     parser.add_argument("--task", default=DETECTION.name, choices=sorted(HEADS), help="what the head finds")
-    parser.add_argument("--training", default=HEAD, choices=DETECTION.trainings, help="what learns: the head, or more")
+    parser.add_argument(
+        "--training", default=TrainingName.HEAD, choices=DETECTION.trainings, help="what learns: the head, or more"
+    )
     parser.add_argument("--side", type=int, default=DETECTION.side, help="side of the input in pixels")
     chosen = parser.parse_args()
     classes, parts = parts_of(FOLDER)
@@ -145,7 +148,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
     card = Catalogue.load().select([name])[0].at(side)
     spec, kind = InputSpec(side, card.preprocessing.mean, card.preprocessing.std), HEADS[task].head
     layers = recipe_of(training).layers
-    title = f"{name} at {side}" if training == HEAD else f"{name} at {side}, {training}"
+    title = f"{name} at {side}" if training == TrainingName.HEAD else f"{name} at {side}, {training}"
     train_images, learnt, judged = parts.train.boxed, parts.learnt.boxed, parts.judged
     own = kind.choose_hyperparameters(layers) if layers else kind.hyperparameters
     with tempfile.TemporaryDirectory() as folder:
@@ -153,7 +156,8 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
         def made(what: str, images: LabelledImages, start: TrainingStart = NEW) -> Path:
             path = Path(folder) / what / "model.tflite"
             path.parent.mkdir()
-            train(card, fetch_weights(card), images, len(classes), kind, 0, path.parent, start).write(path)
+            build = find_builder(card, fetch_weights(card), kind)
+            train(build, spec, images, len(classes), kind, 0, path.parent, start).write(path)
             return path
 
         began, cpu = time.monotonic(), time.process_time()

@@ -31,8 +31,10 @@ from advisor.catalog._graph_file import IGNORED, graph_of
 from advisor.catalog._weights.readers import read_tensors
 from advisor.core import WeightsFile
 from advisor.datasets import BoxSurvey, InputSpec
+from advisor.engine import input_spec
 from advisor.measurement import Detections, Detector, average_precision
 from advisor.store import sha256_file
+from advisor.tasks._on_maps import find_builder
 from advisor.tasks.detection import DETECTION
 from advisor.training import HeadKind, LabelledImages, TrainingStart, list_outputs, train
 from advisor.training._on_maps.changes import Objects
@@ -68,7 +70,7 @@ REMARKS = (
 )
 
 
-Begin = Callable[[Card, WeightsFile | None, int], tuple[Any, TrainableHead]]
+Begin = Callable[[Any, int], tuple[Any, TrainableHead]]
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,8 @@ def learn(
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         weights = join_backbone(card, Path(folder)) if card.whole else fetch_weights(card)
-        train(card, weights, part.boxed, len(classes), kind, seed, Path(folder), start).write(file)
+        build = find_builder(card, weights, kind)
+        train(build, input_spec(card), part.boxed, len(classes), kind, seed, Path(folder), start).write(file)
     return time.process_time() - began
 
 
@@ -256,8 +259,8 @@ def join_backbone(card: Card, folder: Path) -> WeightsFile:
 def begin_scaled(pixels: np.ndarray, kind: HeadKind) -> Begin:
     """Return what begins with a random neck and head whose convolutions have outputs of mean 0 and deviation 1."""
 
-    def begin(card: Card, weights: WeightsFile | None, classes: int) -> tuple[Any, TrainableHead]:
-        maps, head = kind.divide(card, weights, classes, int(np.random.randint(2**31)))
+    def begin(detector: Any, classes: int) -> tuple[Any, TrainableHead]:
+        maps, head = kind.divide(lambda: detector, classes, int(np.random.randint(2**31)))
         telling = set(map(id, head.telling))
 
         def scaled(layer: Any) -> Any:

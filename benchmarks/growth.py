@@ -14,6 +14,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -257,10 +258,10 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
     """Keep the maps of the images that a search fine-tunes on, and learn from them for one epoch."""
     from dataclasses import replace
 
-    from advisor.catalog import Catalogue, fetch_weights
-    from advisor.core import FINETUNE_CACHED
-    from advisor.engine import TUNED_IMAGES
-    from advisor.training import FINETUNING, TuningImages, tune_card
+    from advisor.catalog import Catalogue, build_model, fetch_weights
+    from advisor.core import TrainingName
+    from advisor.engine import TUNED_IMAGES, input_spec
+    from advisor.training import FINETUNING, TuningImages, tune_network
 
     card, images, found = Catalogue.load()[CARD], read_survey(folder).dataset.images, np.load(folder / "features.npz")
     rows = np.flatnonzero(~held_out(found["labels"]))[: TUNED_IMAGES * 5 // 4]
@@ -269,10 +270,10 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
     given = TuningImages(
         [folder / "learnt.npy"], [images[row].path for row in rows], found["labels"][rows].tolist(), validation
     )
-    recipe = replace(FINETUNING[FINETUNE_CACHED], epochs=1)
-    tune_card(
-        card, fetch_weights(card), given, recipe, folder / "checkpoints", folder / "model.tflite", maps=folder / "maps"
-    )
+    recipe = replace(FINETUNING[TrainingName.FINETUNE_CACHED], epochs=1)
+    build = partial(build_model, card, fetch_weights(card))
+    places = (folder / "checkpoints", folder / "model.tflite")
+    tune_network(build, input_spec(card), given, recipe, *places, maps=folder / "maps")
     return sum(file.stat().st_size for file in (folder / "maps").rglob("*") if file.is_file())
 
 

@@ -22,23 +22,23 @@ from numpy.typing import NDArray
 
 from advisor.catalog import Card, Catalogue, _architectures as architectures, build_model, fetch_weights
 from advisor.compression import RecipeInputs, make_file
-from advisor.core import FINETUNE_ALL, recipe_of
-from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, InputSpec, choose_images, load
+from advisor.core import TrainingName, recipe_of
+from advisor.datasets import CalibrationImages, InputSpec, choose_images, load
 from advisor.engine import Images, Part, Role, resolve
 from advisor.engine._space.question_images import read_images
 from advisor.tasks import Task
 from advisor.tasks._on_maps import train
 from advisor.tasks.anomaly import ANOMALY
-from advisor.tasks.anomaly._jobs import mark
+from advisor.tasks.anomaly._jobs import HEAT, mark
 from advisor.tasks.anomaly._judging import Marked, pixel_auroc
-from advisor.tasks.anomaly._network import _blur_maps, _even_light, learn
 from advisor.tasks.segmentation import SEGMENTATION
-from advisor.tasks.segmentation._jobs import segment
+from advisor.tasks.segmentation._jobs import resize_labels, segment
 from advisor.tasks.segmentation._judging import compare_masks
-from advisor.tasks.segmentation._network import _loss, resize_labels
-from advisor.training import TrainingStart
+from advisor.training import TrainingStart, learn_usual
 from advisor.training._on_maps import with_maps
+from advisor.training._on_maps.pixels import _loss
 from advisor.training._on_maps.train import NEW
+from advisor.training._usual_maps import _blur_maps, _even_light
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "pixels"
@@ -126,7 +126,7 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
         train(card, fetch_weights(card), learnt[role], classes, SEGMENTATION.name, seed, path, path.parent, start)
         return path
 
-    began, layers = time.process_time(), recipe_of(FINETUNE_ALL).layers if tuned else 0.0
+    began, layers = time.process_time(), recipe_of(TrainingName.FINETUNE_ALL).layers if tuned else 0.0
     made = trained("head", Role.TRAIN)
     if tuned:
         made = trained("tuned", Role.TRAIN, TrainingStart(made, layers))
@@ -232,12 +232,12 @@ def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     card, judged = Catalogue.load()[CARD], images.part(Role.HOLDOUT)
     began, heats = time.process_time(), folder / "heats.npz"
     good = list(zip(*good_of(images.part(Role.LEARNT)), strict=True))
-    learn(card, fetch_weights(card), good, seed, folder / "heat.tflite")
+    build = partial(build_model, card, fetch_weights(card))
+    learn_usual(build, spec_of(card), good, seed, folder / "heat.tflite", HEAT)
     seconds = time.process_time() - began
     train = images.part(Role.TRAIN)
-    calibration = CalibrationImages(
-        tuple(train.paths[row] for row in choose_images(train.labels, CALIBRATION_IMAGES, seed)), spec_of(card), seed
-    )
+    drawn = choose_images(train.labels, CalibrationImages.USUAL, seed)
+    calibration = CalibrationImages(tuple(train.paths[row] for row in drawn), spec_of(card), seed)
     for form in ("float32", "int8"):
         file = folder / f"{form}.tflite"
         make_file(folder / "heat.tflite", form, calibration, RecipeInputs(), None, file)
@@ -324,7 +324,7 @@ def student(seconds: float, card: Card, paths: Sequence[Path], seed: int) -> Hea
     learner, optimizer = keras.Model(image, maps), keras.optimizers.Adam(RATE)
 
     def read(path: Path) -> tf.Tensor:
-        return _even_light(spec_of(card).read(path)[None], card)
+        return _even_light(spec_of(card).read(path)[None], spec_of(card))
 
     def apart(own: Sequence[tf.Tensor], known: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Return half the squared distances of the maps, each place with a length of 1."""

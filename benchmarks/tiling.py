@@ -22,6 +22,7 @@ from advisor.catalog import Catalogue, fetch_weights
 from advisor.datasets import InputSpec, Tiling
 from advisor.datasets._tiles import load_windows
 from advisor.measurement import Detections, Detector, average_precision
+from advisor.tasks._on_maps import find_builder
 from advisor.tasks.detection import DETECTION
 from advisor.training import LabelledImages, train
 from advisor.training._on_maps.changes import Objects
@@ -80,7 +81,9 @@ def rows_of(name: str) -> Iterator[Row]:
         large = write_large(parts.learnt, LEARNT, place / "learnt", 1).boxed
         for said, images in (("images as they are", as_they_are), ("large images", large)):
             file = place / f"{said}.tflite"
-            train(card, fetch_weights(card), images, len(classes), DETECTION.head_of(card), 0, place).write(file)
+            kind = DETECTION.head_of(card)
+            build = find_builder(card, fetch_weights(card), kind)
+            train(build, spec, images, len(classes), kind, 0, place).write(file)
             for way, tiling, with_whole in WAYS if images is as_they_are else WAYS[:1]:
                 figures = judge(file, spec, judged, len(classes), tiling, with_whole)
                 yield name, f"{len(images.paths)} {said}", way, *figures

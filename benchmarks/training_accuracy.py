@@ -13,15 +13,16 @@ import json
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from advisor.catalog import CONVERT_VERSION, Catalogue, fetch_weights
+from advisor.catalog import CONVERT_VERSION, Catalogue, build_model, fetch_weights
 from advisor.datasets import InputSpec, Survey
 from advisor.datasets._split import draw_split
+from advisor.engine import input_spec
 from advisor.store import cache_root, write_atomically
 from advisor.tflite import LEVELS_VERSION
 from advisor.training import FINETUNE_VERSION
@@ -188,15 +189,17 @@ class Steps:
         return self._tuned("ships", self._tuned("compared", None))
 
     def _tuned(self, name: str, after: Path | None) -> Path:
-        from advisor.training import FINETUNING, TuningImages, tune_card
+        from advisor.training import FINETUNING, TuningImages, tune_network
 
         made, validation = self._folder / name, set(self._parts.validation)
         if not (made / "result.json").exists():
             made.mkdir(exist_ok=True)
             judged = [place for place, index in enumerate(self._known) if index in validation]
-            images, weights = TuningImages([self._features()], *self._learnt(), judged), fetch_weights(self._card)
+            images = TuningImages([self._features()], *self._learnt(), judged)
+            build = partial(build_model, self._card, fetch_weights(self._card))
+            spec = input_spec(self._card)
             places = (made / "checkpoints", made / "model.tflite", after)
-            result = tune_card(self._card, weights, images, FINETUNING["finetune_top"], *places)
+            result = tune_network(build, spec, images, FINETUNING["finetune_top"], *places)
             write_atomically(made / "result.json", json.dumps(result))
         return made / "model.tflite"
 

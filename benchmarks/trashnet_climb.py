@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET
+from advisor.core import TrainingName
 from advisor.engine import run_search
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.search_loop import SearchLoop
@@ -36,7 +36,7 @@ from benchmarks.trashnet_table import (
     write_sized,
 )
 
-LADDER = (HEAD_SUBSET, HEAD, FINETUNE_TOP)
+LADDER = (TrainingName.HEAD_SUBSET, TrainingName.HEAD, TrainingName.FINETUNE_TOP)
 
 Climber = tuple[str, int]
 """A published network and the side of its input."""

@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 
 from advisor.catalog._catalogue import list_shipped_files
-from advisor.core import HEAD, Evaluation, Status, list_choosable, recipe_of
+from advisor.core import Evaluation, Status, TrainingName, list_choosable, recipe_of
 from advisor.engine import Progress, Request, resolve, run_search
 from advisor.engine._pipeline.stage_events import Durations, StageEvent
 from advisor.store import RunFolder, cache_root
@@ -154,7 +154,7 @@ def asked(cards: Sequence[str], catalogues: Sequence[Path], runs: Path) -> Reque
             "catalog": tuple(str(file) for file in catalogues),
             "candidates": tuple(cards),
             "compressions": RECIPES,
-            "training": (HEAD,),
+            "training": (TrainingName.HEAD,),
             "stop_below": "never",
             "offline": True,
             "out": str(runs),

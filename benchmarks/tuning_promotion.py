@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.catalog import Catalogue
-from advisor.core import FINETUNE_CACHED, HEAD
+from advisor.core import TrainingName
 from benchmarks.cost_table import CORES, Problem, Purse, Row
 from benchmarks.replay import ADVISOR, searched
 from benchmarks.tables import RESULTS, keep
@@ -35,7 +35,7 @@ def main() -> None:
 def summary(steps: Steps) -> str:
     """Replay both methods for several numbers of cards that are trained to the end, and keep the table of results."""
     product, lines = list(promoted(problem_of(steps))), list[tuple[object, ...]]()
-    most = sum(row.training == FINETUNE_CACHED for row in product)
+    most = sum(row.training == TrainingName.FINETUNE_CACHED for row in product)
     for count in range(1, most + 1):
         for name, order in (
             ("the product", first_tuned(product, count)),
@@ -44,7 +44,9 @@ def summary(steps: Steps) -> str:
             purse = Purse()
             for row in order:
                 purse.pay(row)
-            best = max((row for row in order if row.training == FINETUNE_CACHED), key=lambda row: row.accuracy)
+            best = max(
+                (row for row in order if row.training == TrainingName.FINETUNE_CACHED), key=lambda row: row.accuracy
+            )
             lines.append((name, count, best.card, f"{best.accuracy:.1f}", f"{CORES * purse.spent:.0f}"))
     heads = ", ".join(f"{card} {rows[0].accuracy:.1f} %" for card, rows in steps.items())
     remarks = (
@@ -59,13 +61,16 @@ def summary(steps: Steps) -> str:
 
 def first_tuned(order: Sequence[Row], count: int) -> list[Row]:
     """Return the heads and the first ``count`` fine-tuned cards."""
-    tuned = [row for row in order if row.training == FINETUNE_CACHED][:count]
-    return [*(row for row in order if row.training == HEAD), *tuned]
+    tuned = [row for row in order if row.training == TrainingName.FINETUNE_CACHED][:count]
+    return [*(row for row in order if row.training == TrainingName.HEAD), *tuned]
 
 
 def problem_of(steps: Steps) -> Problem:
     """Return the search problem: every card with its head, and with its best epoch."""
-    return Problem((HEAD, FINETUNE_CACHED), [row for rows in steps.values() for row in (rows[0], best_of(rows))])
+    return Problem(
+        (TrainingName.HEAD, TrainingName.FINETUNE_CACHED),
+        [row for rows in steps.values() for row in (rows[0], best_of(rows))],
+    )
 
 
 def best_of(rows: Sequence[Row]) -> Row:
@@ -95,9 +100,10 @@ def read(path: Path = TABLE) -> dict[str, list[Row]]:
     with path.open(newline="", encoding="utf-8") as file:
         for values in csv.DictReader(file):
             card, epoch = catalogue[values["card"]], int(values["epoch"])
+            training = TrainingName.FINETUNE_CACHED if epoch else TrainingName.HEAD
             steps.setdefault(card.name, []).append(
                 Row(
-                    card.name, card.name, card.input_size, card.params, card.macs, FINETUNE_CACHED if epoch else HEAD,
+                    card.name, card.name, card.input_size, card.params, card.macs, training,
                     "float32", 1, float(values["accuracy"]), float(values["latency_ms"]), float(values["size_bytes"]),
                     0.0, float(values["cpu_s"]), 0.0, 0.0,
                 )

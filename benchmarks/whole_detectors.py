@@ -132,9 +132,10 @@ def box_decoder(card: Card, weights: WeightsFile | None) -> Callable[[np.ndarray
     """Return a function from an input to the boxes (1, N, 4) of the Keras graph that a training begins with."""
     import keras
 
-    maps, head = begin_detector(card, weights, 1)
+    detector = build_detector(card, weights)
+    maps, head = begin_detector(detector, 1)
     model = keras.Model(maps.inputs, head.model(maps.outputs)[1])
-    anchors = np.concatenate(build_detector(card, weights).anchors)
+    anchors = np.concatenate(detector.anchors)
 
     def decode(pixels: np.ndarray) -> np.ndarray:
         codes = np.asarray(model([pixels]))[0] / np.array(SCALES)

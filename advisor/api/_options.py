@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from advisor.core import GROUPS, PLAN, plain
+from advisor.core import PLAN, OptionGroup, plain
 
 WIDTH = 100
 """Columns of a comment."""
@@ -73,7 +73,7 @@ def _list_lines(path: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
         " take precedence."
     )
     yield "schema_version: 1"
-    for group in GROUPS:
+    for group in OptionGroup:
         yield f"\n# ---- {group} ----"
         for key, option in PLAN.items():
             if option.group == group and option.kept:

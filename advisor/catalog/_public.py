@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 from advisor._python import speak_python
 from advisor.catalog._cards import Card
 from advisor.catalog._catalogue import Catalogue
-from advisor.core import CANDIDATES, OUTPUT, QUESTION, Option, parse_count, takes_options
+from advisor.core import Option, OptionGroup, parse_count, takes_options
 from advisor.store import FetchOptions
 
 if TYPE_CHECKING:
@@ -146,12 +146,13 @@ class AddKeywords(TypedDict, total=False):
     """The options of :func:`advisor.catalog.add`."""
 
     name: Annotated[
-        str, Option(OUTPUT, "NAME", "Name of the card. Default: the name of the file.", "")
+        str,
+        Option(OptionGroup.OUTPUT, "NAME", "Name of the card. Default: the name of the file.", ""),
     ]
     labels: Annotated[
         str | Path,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "FILE",
             "File with one label per line, or ``imagenet``. Default: the labels in the file.",
             "",
@@ -160,7 +161,7 @@ class AddKeywords(TypedDict, total=False):
     mean: Annotated[
         Sequence[float],
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "NUMBERS",
             "Value subtracted from RGB 0..255: one number or three. Default: the value in the"
             " file.",
@@ -169,27 +170,36 @@ class AddKeywords(TypedDict, total=False):
     ]
     std: Annotated[
         Sequence[float],
-        Option(QUESTION, "NUMBERS", "Value that the difference is divided by, likewise.", ()),
+        Option(
+            OptionGroup.QUESTION,
+            "NUMBERS",
+            "Value that the difference is divided by, likewise.",
+            (),
+        ),
     ]
     input_size: Annotated[
         int | None,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "PIXELS",
             "Side of the input in pixels, if the model leaves it open, or to export a package's"
             " model at.",
         ),
     ]
-    licence: Annotated[str, Option(OUTPUT, "NAME", "Licence of the model.", "")]
-    family: Annotated[str, Option(OUTPUT, "NAME", "Family of the card.", "own")]
+    licence: Annotated[str, Option(OptionGroup.OUTPUT, "NAME", "Licence of the model.", "")]
+    family: Annotated[str, Option(OptionGroup.OUTPUT, "NAME", "Family of the card.", "own")]
     top1: Annotated[
         float | None,
-        Option(QUESTION, "PERCENT", "Known accuracy in percent. A search without images uses it."),
+        Option(
+            OptionGroup.QUESTION,
+            "PERCENT",
+            "Known accuracy in percent. A search without images uses it.",
+        ),
     ]
     as_it_is: Annotated[
         bool,
         Option(
-            CANDIDATES,
+            OptionGroup.CANDIDATES,
             "",
             "Take a float file in its form, as quantized files always are: it is judged, never"
             " changed.",
@@ -199,7 +209,7 @@ class AddKeywords(TypedDict, total=False):
     task: Annotated[
         str,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "NAME",
             "What a model that ends in logits does. Default: image-classification.",
             "",
@@ -208,7 +218,7 @@ class AddKeywords(TypedDict, total=False):
     into: Annotated[
         str | Path | None,
         Option(
-            OUTPUT,
+            OptionGroup.OUTPUT,
             "FILE",
             "Catalogue file that takes the card. Default: your own, which every search reads.",
         ),

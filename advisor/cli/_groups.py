@@ -25,7 +25,7 @@ from typer.models import CommandFunctionType
 from advisor.cli._options import Command, Quiet
 from advisor.cli._output import BEGAN, QUIET
 from advisor.cli._wrong_words import explain_error
-from advisor.core import GROUPS, OUTPUT, SEARCH, list_registered, load_integration
+from advisor.core import SEARCH, OptionGroup, list_registered, load_integration
 
 if TYPE_CHECKING:
     from typer import _click
@@ -40,14 +40,14 @@ _ALL = "advisor.help_all"
 
 class GroupedCommand(TyperCommand):
     """A command whose plain help shows each ``rich_help_panel`` under its own heading,
-    in the order of ``GROUPS``.
+    in the order of :class:`.OptionGroup`.
     """
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the options of each group; an option without a group belongs to the output."""
-        by_group: dict[str, list[Parameter]] = {group: [] for group in GROUPS}
+        by_group: dict[str, list[Parameter]] = {group: [] for group in OptionGroup}
         for parameter in self.get_params(ctx):
-            group = getattr(parameter, "rich_help_panel", "") or OUTPUT
+            group = getattr(parameter, "rich_help_panel", "") or OptionGroup.OUTPUT
             if group in by_group:
                 by_group[group].append(parameter)
         for group, parameters in by_group.items():

@@ -18,10 +18,10 @@ import typer
 from advisor.cli._values import split_values
 from advisor.core import (
     FORMS,
-    OUTPUT,
     SEARCH,
     TASKS,
     Option,
+    OptionGroup,
     Table,
     list_choosable,
     show_flag,
@@ -44,7 +44,7 @@ def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
 
 def of_output(metavar: str, text: str, *names: str) -> Any:
     """Declare an option of the group of the output."""
-    return option(metavar, text, *names, rich_help_panel=OUTPUT)
+    return option(metavar, text, *names, rich_help_panel=OptionGroup.OUTPUT)
 
 
 def argument(metavar: str, text: str, complete: Callable[[str], list[str]] | None = None) -> Any:

@@ -43,13 +43,12 @@ from advisor.cli._questions import at_terminal, with_readings
 from advisor.core import (
     DEFAULT_TASK,
     EFFORTS,
-    OUTPUT,
     PLAN,
-    QUESTION,
     SEARCH,
     TASKS,
     CheckDataKeywords,
     ExitCode,
+    OptionGroup,
     UsageError,
     nearest,
     options_of,
@@ -74,7 +73,7 @@ FAULT_COLUMNS = ("found", "what", "images")
 DEMO_HELP = (
     "Search on drawn images of fruit: a whole answer in two minutes, without images of yours."
 )
-Demo = Annotated[bool, option("", DEMO_HELP, "--demo", rich_help_panel=QUESTION)]
+Demo = Annotated[bool, option("", DEMO_HELP, "--demo", rich_help_panel=OptionGroup.QUESTION)]
 
 
 @declare_options(annotations_of(SEARCH))
@@ -204,7 +203,10 @@ def init(
     file: Annotated[str, argument("FILE", "The file to write.")] = "advisor.yaml",
     *,
     force: Annotated[
-        bool, option("", "Replace the file if it exists.", "--force", rich_help_panel=OUTPUT)
+        bool,
+        option(
+            "", "Replace the file if it exists.", "--force", rich_help_panel=OptionGroup.OUTPUT
+        ),
     ] = False,
     as_json: AsJson = False,
     **options: Any,
@@ -228,7 +230,10 @@ def init(
 def plan(
     *,
     every: Annotated[
-        bool, option("", "Show each form of each candidate.", "--all", rich_help_panel=OUTPUT)
+        bool,
+        option(
+            "", "Show each form of each candidate.", "--all", rich_help_panel=OptionGroup.OUTPUT
+        ),
     ] = False,
     sort: Sort = "",
     only: Filter = None,

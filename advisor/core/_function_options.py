@@ -10,13 +10,9 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from advisor.core._option import (
-    CANDIDATES,
-    DEVICES,
-    OUTPUT,
-    QUESTION,
-    RUNNING,
     Numbers,
     Option,
+    OptionGroup,
     Place,
     Text,
 )
@@ -30,7 +26,7 @@ class CompressKeywords(TypedDict, total=False):
     calibration: Annotated[
         Place,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "DIR",
             "Folder of calibration images, labelled or not. Default: those of --data, else bundled"
             " photographs.",
@@ -39,7 +35,7 @@ class CompressKeywords(TypedDict, total=False):
     data: Annotated[
         Place,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "PATH",
             "Images in class folders, or for a detector with boxes; measures accuracy.",
         ),
@@ -47,7 +43,7 @@ class CompressKeywords(TypedDict, total=False):
     samples: Annotated[
         Place,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "FILE",
             "An .npz file with samples of each input, for a model of other inputs or outputs."
             " Forms are compared with the float file by their outputs.",
@@ -56,16 +52,18 @@ class CompressKeywords(TypedDict, total=False):
     max_drop_points: Annotated[
         float | None,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "POINTS",
             "Percentage points of accuracy that a file may lose against float (needs --data).",
         ),
     ]
-    to: Annotated[Place, Option(OUTPUT, "DIR", "Folder for the files. Default: MODEL-forms.")]
+    to: Annotated[
+        Place, Option(OptionGroup.OUTPUT, "DIR", "Folder for the files. Default: MODEL-forms.")
+    ]
     mean: Annotated[
         Numbers,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "NUMBERS",
             "Value subtracted from RGB 0 to 255, one number or three. Default: the value in the"
             " file.",
@@ -74,16 +72,18 @@ class CompressKeywords(TypedDict, total=False):
     std: Annotated[
         Numbers,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "NUMBERS",
             "Value that the difference is divided by. Default: the value in the file.",
         ),
     ]
-    seed: Annotated[int, Option(RUNNING, "N", "Seed of all random draws.", 0, usual="0")]
+    seed: Annotated[
+        int, Option(OptionGroup.RUNNING, "N", "Seed of all random draws.", 0, usual="0")
+    ]
     accelerator: Annotated[
         str,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "NAME",
             "Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, ...",
             "xnnpack",
@@ -92,7 +92,7 @@ class CompressKeywords(TypedDict, total=False):
     learn_s: Annotated[
         float,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "SECONDS",
             "Time limit of a recipe that trains; the best result so far is used.",
             600.0,
@@ -102,14 +102,14 @@ class CompressKeywords(TypedDict, total=False):
     requantize: Annotated[
         bool,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "",
             "Start from a quantized file: its weights become floats, with the errors that they"
             " have.",
             False,
         ),
     ]
-    force: Annotated[bool, Option(OUTPUT, "", "Replace files that exist.", False)]
+    force: Annotated[bool, Option(OptionGroup.OUTPUT, "", "Replace files that exist.", False)]
 
 
 class BenchmarkKeywords(TypedDict, total=False):
@@ -118,7 +118,7 @@ class BenchmarkKeywords(TypedDict, total=False):
     threads: Annotated[
         Sequence[int | str],
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "COUNTS",
             "CPU threads: a number or 'all'; repeat, or join by commas. Memory and loading are"
             " measured with the first.",
@@ -130,7 +130,7 @@ class BenchmarkKeywords(TypedDict, total=False):
     effort: Annotated[
         str,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "NAME",
             "Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s).",
             "quick",
@@ -138,37 +138,49 @@ class BenchmarkKeywords(TypedDict, total=False):
     ]
     shape: Annotated[
         Sequence[int] | None,
-        Option(QUESTION, "SHAPE", "Shape of the first input, if the file leaves it open."),
+        Option(
+            OptionGroup.QUESTION, "SHAPE", "Shape of the first input, if the file leaves it open."
+        ),
     ]
     kernels: Annotated[
         str,
         Option(
-            DEVICES, "NAME", "Kernels: default (XNNPACK where it applies) or builtin.", "default"
+            OptionGroup.DEVICES,
+            "NAME",
+            "Kernels: default (XNNPACK where it applies) or builtin.",
+            "default",
         ),
     ]
     runtime: Annotated[
         Text,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "PACKAGE",
             "Another runtime, in a separate environment: tflite-runtime==2.14.0.",
         ),
     ]
     cpus: Annotated[
         Sequence[int] | None,
-        Option(DEVICES, "NUMBERS", "Processors that run the threads. Default: all."),
+        Option(OptionGroup.DEVICES, "NUMBERS", "Processors that run the threads. Default: all."),
     ]
     contended: Annotated[
-        bool, Option(RUNNING, "", "Also measure with a load on the other processors.", False)
+        bool,
+        Option(
+            OptionGroup.RUNNING, "", "Also measure with a load on the other processors.", False
+        ),
     ]
     sustained_s: Annotated[
         float | None,
-        Option(RUNNING, "SECONDS", "Also run for this time without a rest, to see it slow down."),
+        Option(
+            OptionGroup.RUNNING,
+            "SECONDS",
+            "Also run for this time without a rest, to see it slow down.",
+        ),
     ]
     pipeline: Annotated[
         bool,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "",
             "Also time the way from an image to an answer, if the file takes one image.",
             True,
@@ -177,10 +189,17 @@ class BenchmarkKeywords(TypedDict, total=False):
     ]
     image: Annotated[
         Place,
-        Option(QUESTION, "FILE", "Image for end-to-end timing. Default: a bundled photograph."),
+        Option(
+            OptionGroup.QUESTION,
+            "FILE",
+            "Image for end-to-end timing. Default: a bundled photograph.",
+        ),
     ]
     force: Annotated[
-        bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)
+        bool,
+        Option(
+            OptionGroup.RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False
+        ),
     ]
 
 
@@ -190,7 +209,7 @@ class _ConnectionKeywords(UploadOptions, total=False):
     ssh: Annotated[
         str,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "HOST",
             "Connect over ssh: host, user@host or a name of your ssh configuration.",
             "",
@@ -199,7 +218,7 @@ class _ConnectionKeywords(UploadOptions, total=False):
     adb: Annotated[
         str,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "SERIAL",
             "Connect over adb to the phone with this serial; usb: the only one.",
             "",
@@ -208,7 +227,7 @@ class _ConnectionKeywords(UploadOptions, total=False):
     python: Annotated[
         str,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "PATH",
             "Python interpreter of the device that has a TFLite runtime (--ssh).",
             "python3",
@@ -217,7 +236,7 @@ class _ConnectionKeywords(UploadOptions, total=False):
     benchmark_model: Annotated[
         Place,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "PATH",
             "TensorFlow Lite's benchmark_model for the phone's processor (--adb). Default: the"
             " published one.",
@@ -226,7 +245,7 @@ class _ConnectionKeywords(UploadOptions, total=False):
     cores: Annotated[
         str,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "MASK",
             "Hexadecimal mask of the cores that run the models, such as f0 (--adb).",
             "",
@@ -234,7 +253,9 @@ class _ConnectionKeywords(UploadOptions, total=False):
     ]
     profiles: Annotated[
         Sequence[str | Path],
-        Option(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ()),
+        Option(
+            OptionGroup.DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ()
+        ),
     ]
 
 
@@ -244,7 +265,7 @@ class DeviceBenchmarkKeywords(_ConnectionKeywords, total=False):
     device: Annotated[
         str,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "NAME",
             "Device profile, or name:target; aihub:NAME is one of a cloud;"
             " host:litert,host:onnxruntime compares runtimes of this machine. Measured over its"
@@ -255,7 +276,7 @@ class DeviceBenchmarkKeywords(_ConnectionKeywords, total=False):
     accelerator: Annotated[
         str,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "NAME",
             "Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.",
             "",
@@ -264,14 +285,15 @@ class DeviceBenchmarkKeywords(_ConnectionKeywords, total=False):
     threads: Annotated[
         Sequence[int | str],
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "COUNTS",
             "CPU threads: numbers, or 'all'. Default: the thread count of the target.",
             (),
         ),
     ]
     effort: Annotated[
-        str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")
+        str,
+        Option(OptionGroup.RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick"),
     ]
 
 
@@ -281,7 +303,7 @@ class ReevaluateKeywords(_ConnectionKeywords, total=False):
     device: Annotated[
         Sequence[str],
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "NAME",
             "Also answer for this device (a profile's name, or name:target; aihub:NAME is one of a"
             " cloud): measured over its connection, else predicted; repeat, or join by commas."
@@ -292,7 +314,7 @@ class ReevaluateKeywords(_ConnectionKeywords, total=False):
     measure: Annotated[
         int,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "N",
             "Most files of a run to measure on a connected device; 0 asks no device.",
             5,
@@ -301,7 +323,7 @@ class ReevaluateKeywords(_ConnectionKeywords, total=False):
     time_limit: Annotated[
         str,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "TIME",
             "Begin no measurement on a device after this time, such as 10min.",
             "10min",
@@ -312,25 +334,35 @@ class ReevaluateKeywords(_ConnectionKeywords, total=False):
 class CalibrateKeywords(_ConnectionKeywords, total=False):
     """The options of :func:`advisor.devices.calibrate`."""
 
-    here: Annotated[bool, Option(DEVICES, "", "The device is this machine.", False)]
-    models: Annotated[int, Option(RUNNING, "N", "Number of models to measure.", 5)]
+    here: Annotated[bool, Option(OptionGroup.DEVICES, "", "The device is this machine.", False)]
+    models: Annotated[int, Option(OptionGroup.RUNNING, "N", "Number of models to measure.", 5)]
     candidates: Annotated[
         Sequence[str],
         Option(
-            RUNNING, "NAMES", "Names, families or globs of the networks to choose from.", (), "all"
+            OptionGroup.RUNNING,
+            "NAMES",
+            "Names, families or globs of the networks to choose from.",
+            (),
+            "all",
         ),
     ]
     kernels: Annotated[
         bool,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "",
             "First time the operators of the candidates; their sum predicts a network.",
             False,
         ),
     ]
     budget: Annotated[
-        str, Option(QUESTION, "TIME", "Latency budget to choose the models for, such as 50ms.", "")
+        str,
+        Option(
+            OptionGroup.QUESTION,
+            "TIME",
+            "Latency budget to choose the models for, such as 50ms.",
+            "",
+        ),
     ]
 
 
@@ -340,7 +372,7 @@ class AddPhoneKeywords(TypedDict, total=False):
     adb: Annotated[
         str,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "SERIAL",
             "Serial of the phone. Default: the only one that is attached.",
             "usb",
@@ -350,7 +382,7 @@ class AddPhoneKeywords(TypedDict, total=False):
     benchmark_model: Annotated[
         Place,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "PATH",
             "TensorFlow Lite's benchmark_model for the phone's processor. Default: the published"
             " one, fetched once.",
@@ -359,31 +391,49 @@ class AddPhoneKeywords(TypedDict, total=False):
     name: Annotated[
         str,
         Option(
-            OUTPUT, "NAME", "Name of the device. Default: that of the phone, such as pixel-8.", ""
+            OptionGroup.OUTPUT,
+            "NAME",
+            "Name of the device. Default: that of the phone, such as pixel-8.",
+            "",
         ),
     ]
     into: Annotated[
-        Place, Option(OUTPUT, "DIR", "Folder that takes the profile. Default: your own.")
+        Place,
+        Option(OptionGroup.OUTPUT, "DIR", "Folder that takes the profile. Default: your own."),
     ]
     mirror: Annotated[
         str,
-        Option(RUNNING, "PLACE", "Folder or address that is asked for benchmark_model first.", ""),
+        Option(
+            OptionGroup.RUNNING,
+            "PLACE",
+            "Folder or address that is asked for benchmark_model first.",
+            "",
+        ),
     ]
-    offline: Annotated[bool, Option(RUNNING, "", "Open no connection to the network.", False)]
+    offline: Annotated[
+        bool, Option(OptionGroup.RUNNING, "", "Open no connection to the network.", False)
+    ]
     force: Annotated[
-        bool, Option(OUTPUT, "", "Replace the profile of another phone with this name.", False)
+        bool,
+        Option(
+            OptionGroup.OUTPUT, "", "Replace the profile of another phone with this name.", False
+        ),
     ]
 
 
 class CheckDataKeywords(TypedDict, total=False):
     """The options of :func:`advisor.check_data`."""
 
-    task: Annotated[str, Option(QUESTION, "TASK", f"Task; {images_needed()}.", DEFAULT_TASK)]
-    fix: Annotated[Place, Option(OUTPUT, "FILE", "Manifest (CSV) to write without the suspects.")]
+    task: Annotated[
+        str, Option(OptionGroup.QUESTION, "TASK", f"Task; {images_needed()}.", DEFAULT_TASK)
+    ]
+    fix: Annotated[
+        Place, Option(OptionGroup.OUTPUT, "FILE", "Manifest (CSV) to write without the suspects.")
+    ]
     card: Annotated[
         str,
         Option(
-            CANDIDATES,
+            OptionGroup.CANDIDATES,
             "NAME",
             "Model card whose features judge the labels. Default: the best on this machine.",
             "",
@@ -392,13 +442,30 @@ class CheckDataKeywords(TypedDict, total=False):
     cache_size: Annotated[Text, CACHE_SIZE]
     labels: Annotated[
         bool,
-        Option(QUESTION, "", "Look for wrong labels and crops with a network.", True, usual=""),
+        Option(
+            OptionGroup.QUESTION,
+            "",
+            "Look for wrong labels and crops with a network.",
+            True,
+            usual="",
+        ),
     ]
     mirror: Annotated[
-        str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")
+        str,
+        Option(
+            OptionGroup.CANDIDATES,
+            "PLACE",
+            "Folder or address of weights that is asked first.",
+            "",
+        ),
     ]
-    offline: Annotated[bool, Option(RUNNING, "", "Open no connection.", False)]
+    offline: Annotated[bool, Option(OptionGroup.RUNNING, "", "Open no connection.", False)]
     catalog: Annotated[
         Sequence[str | Path],
-        Option(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", ()),
+        Option(
+            OptionGroup.CANDIDATES,
+            "FILE",
+            "Catalogue file of your own (YAML); repeat for more.",
+            (),
+        ),
     ]

@@ -9,10 +9,9 @@ from typing import Annotated, TypedDict
 
 from advisor.core import _names as names, _units as units
 from advisor.core._option import (
-    DEVICES,
-    QUESTION,
     Names,
     Option,
+    OptionGroup,
     Places,
     Text,
     Texts,
@@ -27,7 +26,7 @@ class LimitOptions(TypedDict, total=False):
     budget: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "TIME",
             "Latency limit that 9 of 10 runs meet, such as 50ms.",
             parse=units.parse_milliseconds,
@@ -36,18 +35,26 @@ class LimitOptions(TypedDict, total=False):
     ]
     size_budget: Annotated[
         Text,
-        Option(QUESTION, "SIZE", "Limit of the file size, such as 5MB.", parse=units.size_bytes),
+        Option(
+            OptionGroup.QUESTION,
+            "SIZE",
+            "Limit of the file size, such as 5MB.",
+            parse=units.size_bytes,
+        ),
     ]
     memory_budget: Annotated[
         Text,
         Option(
-            QUESTION, "SIZE", "Limit of the peak memory, such as 50MB.", parse=units.size_bytes
+            OptionGroup.QUESTION,
+            "SIZE",
+            "Limit of the peak memory, such as 50MB.",
+            parse=units.size_bytes,
         ),
     ]
     max_drop: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "POINTS",
             "Points of accuracy that compression may cost, such as 1pt, or of another metric of"
             " detectors: map-small=5pt. Join by commas, or repeat.",
@@ -57,7 +64,7 @@ class LimitOptions(TypedDict, total=False):
     min_accuracy: Annotated[
         Texts,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "PERCENT",
             "Lowest accuracy, such as 85%, or lowest value of another metric: worst-group=70%."
             " Join by commas, or repeat.",
@@ -66,7 +73,7 @@ class LimitOptions(TypedDict, total=False):
     confidence: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "PERCENT",
             "Probability that a predicted latency meets the budget.",
             usual="90%",
@@ -76,7 +83,7 @@ class LimitOptions(TypedDict, total=False):
     prefer: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "NAME",
             "Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1.",
             usual="balanced",
@@ -88,7 +95,7 @@ class LimitOptions(TypedDict, total=False):
     licence: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "NAMES",
             "Accepted licences: permissive, SPDX identifiers, or both; repeat, or join by commas.",
             joined=True,
@@ -97,7 +104,7 @@ class LimitOptions(TypedDict, total=False):
     must_run_on: Annotated[
         Names,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "NAMES",
             "Further devices on which the pick must meet the budget; repeat, or join by commas.",
             joined=True,
@@ -106,7 +113,7 @@ class LimitOptions(TypedDict, total=False):
     fleet: Annotated[
         Text,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "FILE",
             "CSV of the phones that you ship to (device or soc, share), or phones-2026: which one"
             " to three files serve them. Needs --budget.",
@@ -116,7 +123,7 @@ class LimitOptions(TypedDict, total=False):
     profiles: Annotated[
         Places,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "DIR",
             "Folder of your own device profiles; repeat for more.",
             parse=parse_paths,

@@ -7,27 +7,13 @@ The module also bounds each count (:data:`BOUNDS`), however it is given.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from advisor.core import _units as units
 from advisor.core._errors import UsageError
-
-QUESTION = "Question"
-
-CANDIDATES = "Candidates"
-
-TRAINING = "Training and compression"
-
-DEVICES = "Devices"
-
-RUNNING = "Running"
-
-OUTPUT = "Output"
-
-GROUPS = (QUESTION, CANDIDATES, TRAINING, DEVICES, RUNNING, OUTPUT)
-"""Titles of the groups of options, in the order of the help."""
 
 Text = str | None
 
@@ -64,6 +50,17 @@ BOUNDS: Mapping[str, tuple[int, int]] = MappingProxyType(
 """Least and largest value of each count, whether an option, a request file or a function gives
 it.
 """
+
+
+class OptionGroup(StrEnum):
+    """Titles of the groups of options, in the order of the help."""
+
+    QUESTION = "Question"
+    CANDIDATES = "Candidates"
+    TRAINING = "Training and compression"
+    DEVICES = "Devices"
+    RUNNING = "Running"
+    OUTPUT = "Output"
 
 
 @dataclass(frozen=True)

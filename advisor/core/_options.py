@@ -14,17 +14,12 @@ from advisor.core import _names as names, _units as units
 from advisor.core._limit_options import LimitOptions
 from advisor.core._metrics import METRICS
 from advisor.core._option import (
-    CANDIDATES,
-    DEVICES,
-    OUTPUT,
-    QUESTION,
-    RUNNING,
-    TRAINING,
     Counts,
     Flag,
     Names,
     Number,
     Option,
+    OptionGroup,
     Place,
     Places,
     Text,
@@ -36,7 +31,7 @@ from advisor.core._tasks import DEFAULT_TASK, TASKS, images_needed
 from advisor.core._training import list_choosable
 
 CACHE_SIZE = Option(
-    RUNNING,
+    OptionGroup.RUNNING,
     "SIZE",
     "Limit of the cache, such as 5GB. The least recently used results go first.",
     usual="20GB, or a tenth of the disk",
@@ -50,7 +45,7 @@ class _TaskAndImages(TypedDict, total=False):
     task: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "TASK",
             f"Task; {images_needed()}.",
             DEFAULT_TASK,
@@ -61,7 +56,7 @@ class _TaskAndImages(TypedDict, total=False):
     data: Annotated[
         Place,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "PATH",
             "Labelled images: a folder with one sub-folder for each class, a CSV or Parquet"
             " manifest, or a zip, tar, Parquet, Arrow or TFRecord file with images; also in an"
@@ -73,7 +68,7 @@ class _TaskAndImages(TypedDict, total=False):
     unknown: Annotated[
         Place,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "DIR",
             "Folder of images of things outside your classes, to see how the pick answers them.",
             parse=parse_path,
@@ -87,7 +82,7 @@ class UploadOptions(TypedDict, total=False):
     upload: Annotated[
         Flag,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "",
             "Send model files to the device cloud that --device names (aihub:NAME).",
             free=True,
@@ -96,7 +91,7 @@ class UploadOptions(TypedDict, total=False):
     upload_images: Annotated[
         Place,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "DIR",
             "Also send up to 100 images of this folder, to compare the device's answers with this"
             " machine's.",
@@ -106,7 +101,7 @@ class UploadOptions(TypedDict, total=False):
     cloud_limit: Annotated[
         Text,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "TIME",
             "Time that a device cloud may take for a file, its queue included; then the prediction"
             " stays.",
@@ -122,7 +117,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     min_precision: Annotated[
         Texts,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "SHARES",
             "Share of right answers among those that reach the threshold in the file, such as 95%;"
             " for the answers of one class: trash=90%. Of a detector: share of right boxes. Join"
@@ -133,7 +128,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     min_recall: Annotated[
         Texts,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "SHARES",
             "Share of the images of a class whose probability of that class reaches a threshold:"
             " trash=90%, or 90% for every class. Of a detector: share of true boxes that are"
@@ -144,7 +139,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     min_coverage: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "PERCENT",
             "Share of the images that reach the threshold in the file, such as 80%.",
             usual="no threshold",
@@ -153,7 +148,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     metric: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "NAME",
             "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss,"
             " cost-saved or worst-group; for object-detection map, map-small, map-medium or"
@@ -165,7 +160,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     input_size: Annotated[
         Number,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "PIXELS",
             "Side of the networks' input, a multiple of 32: a larger one finds smaller objects and"
             " takes longer. For tasks other than image-classification.",
@@ -175,7 +170,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     costs: Annotated[
         Place,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "FILE",
             "CSV with the cost of each answer (columns) to images of each class (rows). Without "
             "--metric, the metric is cost-saved.",
@@ -184,7 +179,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     objective: Annotated[
         Text,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "NAME",
             "Accuracy to compare: accuracy, or robust-accuracy (bad light, motion, ...).",
             names.OBJECTIVES[0],
@@ -194,7 +189,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     request: Annotated[
         Place,
         Option(
-            QUESTION,
+            OptionGroup.QUESTION,
             "FILE",
             "YAML file with the same keys as these options. The command line takes precedence.",
             kept=False,
@@ -203,7 +198,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     candidates: Annotated[
         Names,
         Option(
-            CANDIDATES,
+            OptionGroup.CANDIDATES,
             "NAMES",
             "Models: names, families or globs ('mobilenet_v2_*'), or the path of a .tflite that"
             " you ship; repeat, or join by commas.",
@@ -215,7 +210,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     catalog: Annotated[
         Places,
         Option(
-            CANDIDATES,
+            OptionGroup.CANDIDATES,
             "FILE",
             "Catalogue file of your own (YAML); repeat for more.",
             parse=parse_paths,
@@ -224,13 +219,16 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     mirror: Annotated[
         Place,
         Option(
-            CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", free=True
+            OptionGroup.CANDIDATES,
+            "PLACE",
+            "Folder or address of weights that is asked first.",
+            free=True,
         ),
     ]
     training: Annotated[
         Names,
         Option(
-            TRAINING,
+            OptionGroup.TRAINING,
             "NAMES",
             f"Training recipes: {', '.join(list_choosable()[1:])}; repeat, or join by commas."
             " Default with --data: head, then finetune_cached (boxes, masks: finetune_all) where"
@@ -243,7 +241,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     start: Annotated[
         Place,
         Option(
-            TRAINING,
+            OptionGroup.TRAINING,
             "RUN",
             "Earlier run whose heads the heads of the same networks start from; for"
             " object-detection.",
@@ -253,7 +251,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     tune_training: Annotated[
         Number,
         Option(
-            TRAINING,
+            OptionGroup.TRAINING,
             "N",
             "Run N Optuna trials of fine-tuning for each model and keep the best.",
             usual="0",
@@ -262,7 +260,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     ship_on: Annotated[
         Text,
         Option(
-            TRAINING,
+            OptionGroup.TRAINING,
             "NAME",
             "Images that the pick's file learns from: all-but-holdout, or all. The accuracy is"
             " that of the file that did not learn from the hold-out.",
@@ -274,7 +272,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     compressions: Annotated[
         Names,
         Option(
-            TRAINING,
+            OptionGroup.TRAINING,
             "NAMES",
             "Compression recipes: float32, int8, ...; repeat, or join by commas.",
             usual="five recipes without retraining",
@@ -284,7 +282,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     device: Annotated[
         Text,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "NAMES",
             "Devices that run the model: host, raspberry-pi-4, device:target, Pixel 8; repeat, or"
             " join by commas.",
@@ -296,7 +294,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     threads: Annotated[
         Counts,
         Option(
-            DEVICES,
+            OptionGroup.DEVICES,
             "COUNTS",
             "CPU threads to measure: a number or 'all'; repeat, or join by commas.",
             usual="1,all",
@@ -306,7 +304,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     sampler: Annotated[
         Text,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "NAME",
             "Order of the search: advisor, tpe, nsga2, gp or random.",
             names.Sampler.ADVISOR.value,
@@ -316,12 +314,17 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     ]
     seed: Annotated[
         Number,
-        Option(RUNNING, "N", "Seed of the split, of training and of the sampler.", usual="0"),
+        Option(
+            OptionGroup.RUNNING,
+            "N",
+            "Seed of the split, of training and of the sampler.",
+            usual="0",
+        ),
     ]
     time_limit: Annotated[
         Text,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "TIME",
             "Stop after this time with the best result so far, such as 10min.",
             usual="no limit",
@@ -333,7 +336,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     effort: Annotated[
         Text,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "NAME",
             f"Time limit by name: {names.SHOWN_EFFORTS}. --time-limit comes before it.",
             usual="no limit",
@@ -343,12 +346,15 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         ),
     ]
     max_trials: Annotated[
-        Number, Option(RUNNING, "N", "Stop after N configurations.", usual="no limit", free=True)
+        Number,
+        Option(
+            OptionGroup.RUNNING, "N", "Stop after N configurations.", usual="no limit", free=True
+        ),
     ]
     stop_below: Annotated[
         Text,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "POINTS",
             "Stop when a CPU hour more is expected to improve the answer by less than so many"
             " points of accuracy, or what --prefer counts like them: 0.5%, or never.",
@@ -360,7 +366,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     capture: Annotated[
         Text,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "NAME",
             "Finalists that run under capture conditions: first (pick and runner-up) or all.",
             names.FIRST,
@@ -371,7 +377,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     executor: Annotated[
         Text,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "PLACE",
             "Executor of the work: local, ray, ray://host:10001 (a Ray cluster), slurm or "
             "slurm://settings.yaml (a batch system).",
@@ -383,7 +389,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     workers: Annotated[
         Number,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "N",
             "Largest number of jobs at the same time.",
             usual="one per core",
@@ -393,7 +399,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     shared_folder: Annotated[
         Place,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "DIR",
             "Folder that all machines of a cluster see under the same name.",
             usual="files are sent",
@@ -404,7 +410,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     storage: Annotated[
         Text,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "PLACE",
             "Storage of the Optuna study: journal, sqlite, or postgresql://user@host/database.",
             names.StudyFile.JOURNAL.value,
@@ -415,15 +421,18 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     remeasure: Annotated[
         Flag,
         Option(
-            RUNNING, "", "Time models again that were timed on this machine before.", free=True
+            OptionGroup.RUNNING,
+            "",
+            "Time models again that were timed on this machine before.",
+            free=True,
         ),
     ]
-    offline: Annotated[Flag, Option(RUNNING, "", "Open no connection.", free=True)]
+    offline: Annotated[Flag, Option(OptionGroup.RUNNING, "", "Open no connection.", free=True)]
     cache_size: Annotated[Text, CACHE_SIZE]
     out: Annotated[
         Place,
         Option(
-            OUTPUT,
+            OptionGroup.OUTPUT,
             "DIR",
             "Folder that takes the run.",
             "runs",
@@ -440,7 +449,7 @@ class SearchOptions(PlanOptions, total=False):
     resume: Annotated[
         Place,
         Option(
-            RUNNING,
+            OptionGroup.RUNNING,
             "RUN",
             "Continue a run that was stopped, such as runs/latest.",
             kept=False,
@@ -450,6 +459,9 @@ class SearchOptions(PlanOptions, total=False):
     extend: Annotated[
         Text,
         Option(
-            RUNNING, "TIME", "With --resume: continue for this time, such as 30min.", kept=False
+            OptionGroup.RUNNING,
+            "TIME",
+            "With --resume: continue for this time, such as 30min.",
+            kept=False,
         ),
     ]

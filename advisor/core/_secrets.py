@@ -49,7 +49,8 @@ def without_passwords(value: Any) -> Any:
         return {key: without_passwords(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return list(map(without_passwords, value))
-    return without_password(value) if isinstance(value, str) else value
+    # A name of an enumeration becomes a plain text, which YAML can hold.
+    return without_password(str(value)) if isinstance(value, str) else value
 
 
 def _strip_secrets(address: re.Match[str]) -> str:

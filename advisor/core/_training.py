@@ -10,58 +10,53 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from advisor.core._training_recipe import TrainingRecipe
-
-NO_TRAINING = "none"
-HEAD = "head"
-HEAD_SUBSET = "head_subset"
-FINETUNE_CACHED = "finetune_cached"
-FINETUNE_TOP = "finetune_top"
-FINETUNE_ALL = "finetune_all"
+from advisor.core._training_recipe import TrainingName, TrainingRecipe
 
 TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
     {
         recipe.name: recipe
         for recipe in (
-            TrainingRecipe(NO_TRAINING, "published weights", learns=False, base=True),
-            TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", quick_head=True),
+            TrainingRecipe(TrainingName.NONE, "published weights", learns=False, base=True),
             TrainingRecipe(
-                HEAD,
+                TrainingName.HEAD_SUBSET, "head retrained on some of your images", quick_head=True
+            ),
+            TrainingRecipe(
+                TrainingName.HEAD,
                 "head retrained on your images",
                 base=True,
                 detects=True,
-                over=HEAD_SUBSET,
+                over=TrainingName.HEAD_SUBSET,
                 gain=0.13,
                 spread=0.10,
             ),
             TrainingRecipe(
-                FINETUNE_CACHED,
+                TrainingName.FINETUNE_CACHED,
                 "last blocks fine-tuned on your images",
                 layers=0.61,
                 cached=True,
-                over=HEAD,
+                over=TrainingName.HEAD,
                 gain=0.30,
                 spread=0.12,
                 points=4.0,
                 step=5.7,
             ),
             TrainingRecipe(
-                FINETUNE_TOP,
+                TrainingName.FINETUNE_TOP,
                 "last layers fine-tuned on your images",
                 layers=0.65,
                 detects=True,
-                over=HEAD,
+                over=TrainingName.HEAD,
                 gain=0.25,
                 spread=0.12,
                 points=2.0,
                 step=7.0,
             ),
             TrainingRecipe(
-                FINETUNE_ALL,
+                TrainingName.FINETUNE_ALL,
                 "all layers fine-tuned on your images",
                 layers=1.0,
                 detects=True,
-                over=HEAD,
+                over=TrainingName.HEAD,
                 gain=0.25,
                 spread=0.12,
                 points=3.0,

@@ -1,6 +1,18 @@
 """One way to train a card, as a value; ``_training.py`` lists them."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class TrainingName(StrEnum):
+    """The names of the training recipes."""
+
+    NONE = "none"
+    HEAD = "head"
+    HEAD_SUBSET = "head_subset"
+    FINETUNE_CACHED = "finetune_cached"
+    FINETUNE_TOP = "finetune_top"
+    FINETUNE_ALL = "finetune_all"
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,9 @@ if TYPE_CHECKING:
     from advisor.datasets._boxes.reading import BoxSurvey
     from advisor.datasets._boxes.set_folders import folder_in
     from advisor.datasets._calibration import (
-        CALIBRATION_IMAGES,
-        FEWEST_IMAGES,
         PHOTOGRAPHS_VERSION,
         CalibrationImages,
         choose_images,
-        draw_paths,
-        find_images,
     )
     from advisor.datasets._capture import (
         CAPTURE_VERSION,
@@ -56,7 +52,6 @@ if TYPE_CHECKING:
         LabelledImage,
         Listing,
         class_order,
-        members_of,
     )
     from advisor.datasets._demo import DEMO_NOTE, draw_demo
     from advisor.datasets._division import (
@@ -95,10 +90,8 @@ else:
 
 __all__ = [
     "BACKGROUND",
-    "CALIBRATION_IMAGES",
     "CAPTURE_VERSION",
     "DEMO_NOTE",
-    "FEWEST_IMAGES",
     "IGNORED_LABEL",
     "ONE_CLASS",
     "PHOTOGRAPHS_VERSION",
@@ -140,10 +133,8 @@ __all__ = [
     "decode_images",
     "draw_captures",
     "draw_demo",
-    "draw_paths",
     "expect_parts",
     "find_cropped_copies",
-    "find_images",
     "folder_in",
     "formats_of",
     "images_in",
@@ -152,7 +143,6 @@ __all__ = [
     "load",
     "measure_photograph",
     "measure_silhouettes",
-    "members_of",
     "missing_hint",
     "number_linked_groups",
     "open_image",

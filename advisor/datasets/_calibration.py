@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,6 @@ from advisor.datasets._images import InputSpec, try_images
 
 PHOTOGRAPHS_VERSION = 3
 """Raised when the crops that :func:`.photograph_crops` draws change."""
-
-CALIBRATION_IMAGES = 100
-FEWEST_IMAGES = 10
-"""With fewer calibration images, one unusual image decides the range of every activation."""
 
 PROBED_SIDE = 8
 """Pixels of a side at which an image is decoded to see whether it can be used."""
@@ -37,6 +34,10 @@ class CalibrationImages:
 
     Without files, they are crops of the bundled photographs, drawn by ``seed``.
     """
+
+    USUAL: ClassVar[int] = 100
+    #: With fewer images, one unusual image decides the range of every activation.
+    FEWEST: ClassVar[int] = 10
 
     paths: tuple[Path, ...]
     spec: InputSpec
@@ -50,6 +51,31 @@ class CalibrationImages:
         else:
             images = self.spec.draw_photographs(self.seed)
         return images[: self.limit]
+
+    @classmethod
+    def find_paths(cls, folder: Path) -> tuple[Path, ...]:
+        """Return the readable images of a folder and its sub-folders, sorted.
+
+        Fewer than :attr:`FEWEST` are a UsageError.
+        """
+        if not folder.is_dir():
+            reason = "is a file, not a folder" if folder.exists() else "does not exist"
+            raise UsageError(f"--calibration: '{folder}' {reason}", "give a folder of images")
+        verdicts = try_images(folder, PROBED_SIDE)
+        readable = []
+        first_failure = ""
+        for file, reason in verdicts.items():
+            if not reason:
+                readable.append(file)
+            elif not first_failure:
+                first_failure = f"; '{file.name}': {reason}"
+        if len(readable) < cls.FEWEST:
+            counts = f"{len(readable)} readable images of {len(verdicts)} in '{folder}'"
+            raise UsageError(
+                f"--calibration: {counts}, and {cls.FEWEST} are needed{first_failure}",
+                f"give about {cls.USUAL} images like those that the app will see",
+            )
+        return tuple(readable)
 
 
 def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
@@ -66,35 +92,3 @@ def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ..
     while len(chosen) < count and any(queues):
         chosen += [queue.pop() for queue in queues if queue]
     return tuple(sorted(chosen[:count]))
-
-
-def find_images(folder: Path) -> tuple[Path, ...]:
-    """Return the readable images of a folder and its sub-folders, sorted.
-
-    Fewer than ``FEWEST_IMAGES`` are a UsageError.
-    """
-    if not folder.is_dir():
-        reason = "is a file, not a folder" if folder.exists() else "does not exist"
-        raise UsageError(f"--calibration: '{folder}' {reason}", "give a folder of images")
-    verdicts = try_images(folder, PROBED_SIDE)
-    readable = []
-    first_failure = ""
-    for file, reason in verdicts.items():
-        if not reason:
-            readable.append(file)
-        elif not first_failure:
-            first_failure = f"; '{file.name}': {reason}"
-    if len(readable) < FEWEST_IMAGES:
-        counts = f"{len(readable)} readable images of {len(verdicts)} in '{folder}'"
-        raise UsageError(
-            f"--calibration: {counts}, and {FEWEST_IMAGES} are needed{first_failure}",
-            f"give about {CALIBRATION_IMAGES} images like those that the app will see",
-        )
-    return tuple(readable)
-
-
-def draw_paths(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
-    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all if there are no more."""
-    if len(paths) <= count:
-        return paths
-    return tuple(sorted(random.Random(seed).sample(paths, count)))

@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from advisor.devices._profiles.values import (
         HOST,
         NAME_PATTERN,
-        TFLITE_RUNTIMES,
         WEB_RUNTIME,
         Cluster,
         DeviceProfile,
@@ -104,7 +103,6 @@ __all__ = [
     "NAME_PATTERN",
     "PRECISIONS",
     "SOURCE",
-    "TFLITE_RUNTIMES",
     "WEB_RUNTIME",
     "AddedPhone",
     "Calibrated",

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from advisor.catalog import Card
-from advisor.core import HEAD, LOCAL, Evaluation, ShipOn, StageError, Status, recipe_of
+from advisor.core import LOCAL, Evaluation, ShipOn, StageError, Status, TrainingName, recipe_of
 from advisor.engine._history.label_check import LABELS, CheckedLabels, WrongLabel
 from advisor.engine._label_faults import Faults, label_stage
 from advisor.engine._late_work import LateWork
@@ -137,7 +137,7 @@ def find_best_features(
     best = max(
         trained,
         key=lambda evaluation: (
-            evaluation.configuration.training == HEAD,
+            evaluation.configuration.training == TrainingName.HEAD,
             evaluation.accuracy_percent,
         ),
         default=None,

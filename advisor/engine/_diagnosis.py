@@ -9,8 +9,8 @@ from pathlib import Path
 
 from advisor.compression import FastKernels, compare_layers
 from advisor.core import Diagnosis, StageError
-from advisor.datasets import CalibrationImages, InputSpec, draw_paths, find_images
-from advisor.engine._file_input import spec_of_file
+from advisor.datasets import CalibrationImages, InputSpec
+from advisor.engine._file_input import draw_paths, spec_of_file
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.measurement import Accelerator, Delegation
 from advisor.tflite import Metadata, Model, read
@@ -46,7 +46,7 @@ def diagnose(
     # A damaged file is an error before images are looked for.
     read(model)
     spec = spec_of_file(against.name, graph, _find_normalization(against, model), mean, std)
-    files = find_images(calibration) if calibration else ()
+    files = CalibrationImages.find_paths(calibration) if calibration else ()
     images = draw_paths(files, IMAGES, 0)
     source = f"{len(images)} of {len(files)} images of {calibration}" if files else BUNDLED
     return run_in_child(model, against, images, spec, source)

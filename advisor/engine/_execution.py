@@ -20,12 +20,11 @@ from typing import NamedTuple, Protocol, TypeVar
 from advisor.core import EXECUTORS, LOCAL, load_integration, show_bytes
 from advisor.engine._question.values import Execution
 from advisor.isolation import (
-    HEAVY,
     ChildPool,
     Children,
     MemoryGate,
     Pause,
-    map_pools,
+    PoolKind,
     read_quota_cores,
     usable_cores,
 )
@@ -369,7 +368,7 @@ class Executor(Protocol):
 
     @property
     def pools(self) -> Mapping[str, Children]:
-        """Child processes by kind: see :func:`advisor.isolation.map_pools`."""
+        """Child processes by kind: see :class:`advisor.isolation.PoolKind`."""
 
     @property
     def host(self) -> Host:
@@ -423,14 +422,14 @@ class LocalExecutor:
     @cached_property
     def pools(self) -> Mapping[str, ChildPool]:
         """Child processes by kind."""
-        return {kind: make(self._log()) for kind, make in map_pools().items()}
+        return {kind: kind.open(self._log()) for kind in PoolKind}
 
     def begin(self) -> None:
         """Start the child that converts networks:
         where a core is free, it imports TensorFlow while a search plans.
         """
         if self.machine.cores > 1:
-            self.pools[HEAVY].begin()
+            self.pools[PoolKind.HEAVY].begin()
 
     def on_device(
         self, device: str, function: Callable[..., Result], /, *arguments: object

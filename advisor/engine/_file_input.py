@@ -1,9 +1,11 @@
-"""Read from a ``.tflite`` file of the user how it takes images.
+"""Read from a ``.tflite`` file of the user how it takes images, and draw some for it.
 
-``advisor compress`` and ``advisor diagnose`` call :func:`spec_of_file`.
+``advisor compress`` and ``advisor diagnose`` call :func:`spec_of_file` and :func:`draw_paths`.
 """
 
+import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from advisor.core import UsageError
 from advisor.datasets import InputSpec
@@ -80,3 +82,10 @@ def _require_three(
         raise UsageError(f"{what}: {min(values):g} is not above 0", _NORMALIZATION_EXAMPLE)
     first, second, third = (values[0],) * 3 if len(values) == 1 else values
     return float(first), float(second), float(third)
+
+
+def draw_paths(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
+    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all if there are no more."""
+    if len(paths) <= count:
+        return paths
+    return tuple(sorted(random.Random(seed).sample(paths, count)))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from advisor.catalog import Card, Catalogue, fetch_weights, listing
 from advisor.core import StageError, parse, require_training
-from advisor.datasets import Dataset, Pair, Split, members_of, number_linked_groups
+from advisor.datasets import Dataset, Grouping, Pair, Split, number_linked_groups
 from advisor.engine._execution import Machine
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Images, Part, Role
@@ -130,7 +130,8 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
     if len({part.labels[row] for row in checked}) < 2:
         raise StageError(f"labels are checked if two classes have at least {FEWEST} images each")
     features = feature_stages(card, Role.LEARNT, len(part.paths))
-    together = [group for group in members_of(part.groups).values() if len(group) > 1]
+    groups = Grouping(tuple(part.groups)).members
+    together = [group for group in groups if len(group) > 1]
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {

@@ -24,7 +24,7 @@ from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import DAMAGED, Purpose
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import Stage
-from advisor.isolation import map_pools
+from advisor.isolation import PoolKind
 
 Classes = NDArray[np.int64]
 
@@ -136,7 +136,7 @@ def _start_trainers(work: LateWork) -> Iterator[None]:
     the search has ended its own.
     """
     walker = work.scorer.walker
-    pool = map_pools()[Pool.TRAINERS](work.run.place(work.run.log_file.name))
+    pool = PoolKind.TRAINERS.open(work.run.place(work.run.log_file.name))
     with contextlib.closing(pool):
         # Nothing puts the ended trainers back: no job of the search follows.
         pools = {**walker.workers.pools, Pool.TRAINERS: pool}

@@ -56,7 +56,7 @@ from advisor.engine._space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine._space.weights import find_weights
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
-from advisor.isolation import TRAINERS, Trainers, measure_slowdown, part_of_a_core
+from advisor.isolation import PoolKind, Trainers, measure_slowdown, part_of_a_core
 from advisor.store import ArtifactCache, RunFolder
 
 THREADS = 32
@@ -417,7 +417,7 @@ class _Search:
 
     def _trainers(self) -> Trainers | None:
         """Return the children of this machine that train, None if other machines do."""
-        trainers = self._executor.pools[TRAINERS]
+        trainers = self._executor.pools[PoolKind.TRAINERS]
         return trainers if isinstance(trainers, Trainers) else None
 
     def _write_manifest(

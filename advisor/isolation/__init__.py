@@ -32,14 +32,10 @@ if TYPE_CHECKING:
     from advisor.isolation._memory import MemoryGate, free_bytes
     from advisor.isolation._pause import Pause
     from advisor.isolation._pool import (
-        EXPECTED_BYTES,
-        HEAVY,
-        LIGHT,
-        TRAINERS,
         ChildPool,
         Children,
+        PoolKind,
         Trainers,
-        map_pools,
     )
     from advisor.isolation._process import (
         ENDS_WITH_PARENT,
@@ -58,12 +54,8 @@ else:
 
 __all__ = [
     "ENDS_WITH_PARENT",
-    "EXPECTED_BYTES",
     "GPU_DRIVER",
-    "HEAVY",
     "IN_CHILD",
-    "LIGHT",
-    "TRAINERS",
     "UNWANTED",
     "WAITED_LIMIT",
     "AgentJson",
@@ -76,6 +68,7 @@ __all__ = [
     "LoadReading",
     "MemoryGate",
     "Pause",
+    "PoolKind",
     "Scratch",
     "SeriesDocument",
     "SustainedDocument",
@@ -84,7 +77,6 @@ __all__ = [
     "agent",
     "compute_waited_share",
     "free_bytes",
-    "map_pools",
     "measure_slowdown",
     "no_follow",
     "part_of_a_core",

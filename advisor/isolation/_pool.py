@@ -2,9 +2,9 @@
 
 The executors of a search (``engine/_execution.py``, ``integrations/slurm`` and ``ray``), the
 import of a user's model and every call that reads files of strangers use these pools. The engine
-names the kinds in its own ``Pool`` (``engine/_pipeline/resources.py``), and so do executors on
-other machines. :data:`EXPECTED_BYTES` decides how many jobs run side by side, and the environment
-of a child decides the last digits of results that are cached.
+adds the place of measurements to the kinds in its own ``Pool``
+(``engine/_pipeline/resources.py``). :attr:`PoolKind.expected_bytes` decides how many jobs run side
+by side, and the environment of a child decides the last digits of results that are cached.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,24 +30,6 @@ from advisor.isolation._worker import (
     CallLimits,
     Worker,
 )
-
-LIGHT: str = "light"
-HEAVY: str = "heavy"
-TRAINERS: str = "trainers"
-SPARE: str = "spare"
-"""The kinds of pools: without TensorFlow, with it, with it for training, and without it where no
-other process wants a core.
-"""
-
-EXPECTED_BYTES: Mapping[str, int] = {
-    LIGHT: 400_000_000,
-    HEAVY: 700_000_000,
-    TRAINERS: 2_500_000_000,
-    SPARE: 400_000_000,
-}
-"""Memory that a job of each kind is expected to take, in bytes. A conversion takes more for each
-value of the model. A job starts when this much memory is free.
-"""
 
 QUIET_ONE_THREAD = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
@@ -75,6 +58,37 @@ GPU_FAILURES = tuple(f"{name}Error:" for name in _BY_TENSORFLOW)
 """First words of errors for which a GPU can be the reason, beside crashes:
 memory that ends, an operator it lacks.
 """
+
+
+class PoolKind(StrEnum):
+    """A kind of pool of child processes."""
+
+    LIGHT = "light"  # without TensorFlow
+    HEAVY = "heavy"  # with TensorFlow
+    TRAINERS = "trainers"  # with TensorFlow, for training
+    SPARE = "spare"  # without TensorFlow, where no other process wants a core
+
+    @property
+    def expected_bytes(self) -> int:
+        """The memory that a job is expected to take, in bytes: it starts when this much is free.
+
+        A conversion takes more for each value of the model.
+        """
+        return {"heavy": 700_000_000, "trainers": 2_500_000_000}.get(self, 400_000_000)
+
+    def open(self, log: Path | None) -> ChildPool:
+        """Return a new pool whose children write to ``log``, or show their output without one.
+
+        Its children end with this process when paused.
+        """
+        if self is PoolKind.TRAINERS:
+            return Trainers(log)
+        environment: dict[str, str | None] = {**ENDS_WITH_PARENT}
+        if self is PoolKind.HEAVY:
+            environment[IMPORTS] = "tensorflow keras advisor.catalog._convert"
+        elif self is PoolKind.SPARE:
+            environment[YIELDS] = "1"
+        return ChildPool(log, environment)
 
 
 class Children(Protocol):
@@ -245,26 +259,3 @@ class Trainers(ChildPool):
         for worker in idle:
             worker.stop()
         return super().call(function, *args, limits=limits, pause=pause)
-
-
-_workers = partial(ChildPool, environment=ENDS_WITH_PARENT)
-_converters = partial(
-    ChildPool,
-    environment={**ENDS_WITH_PARENT, IMPORTS: "tensorflow keras advisor.catalog._convert"},
-)
-
-_spare_workers = partial(ChildPool, environment={**ENDS_WITH_PARENT, YIELDS: "1"})
-
-
-@cache
-def map_pools() -> Mapping[str, Callable[[Path | None], ChildPool]]:
-    """Return the function that makes the pool of each kind.
-
-    Their children end with this process when paused.
-    """
-    return {
-        LIGHT: _workers,
-        HEAVY: _converters,
-        TRAINERS: Trainers,
-        SPARE: _spare_workers,
-    }

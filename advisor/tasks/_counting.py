@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from advisor.core import HEAD
+from advisor.core import TrainingName
 from advisor.tasks._counting_task import Counting
 
 COUNTING = Counting(
@@ -15,7 +15,7 @@ COUNTING = Counting(
     metric="F1",
     by_class="F1",
     by_class_is="F1 of a class's centres",
-    default=(HEAD,),
+    default=(TrainingName.HEAD,),
     needs="images with boxes",
     right_if=(
         "A centre is right if it is inside the true box of an object of its class that no surer"

@@ -8,14 +8,14 @@ the cache; each task raises its ``version`` when equal inputs give another netwo
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from advisor.catalog import Card
-from advisor.core import HEAD, UnsupportedRecipe, recipe_of
+from advisor.catalog import Card, build_detector, build_model
+from advisor.core import TrainingName, UnsupportedRecipe, recipe_of
 from advisor.datasets import CAPTURE_VERSION, InputSpec
 from advisor.engine import (
     EpochFile,
@@ -34,6 +34,7 @@ from advisor.engine import (
     StageName,
     Workload,
     identity,
+    input_spec,
     list_versions,
     over_images,
 )
@@ -41,7 +42,7 @@ from advisor.engine import (
 if TYPE_CHECKING:
     from advisor.core import WeightsFile
     from advisor.tasks._task import HeadOnMaps, OnMaps, TaskFunctions
-    from advisor.training import TrainingStart
+    from advisor.training import HeadKind, TrainingStart
 
 GOING_ON = 0.55
 """Seconds of the training that goes on, over those of the same images from the start."""
@@ -143,7 +144,7 @@ def train_on_maps(
     if goes_on:
         earlier = train_on_maps(card, training, Purpose.COMPARE, workload)
     elif layers:
-        earlier = train_on_maps(card, HEAD, Purpose.COMPARE, workload)
+        earlier = train_on_maps(card, TrainingName.HEAD, Purpose.COMPARE, workload)
     network = MapTraining(card, task, training, purpose, layers, goes_on, earlier)
     seconds = task.seconds(card, workload.images[network.role], layers)
     # A network that its time limit ended early is not kept:
@@ -201,6 +202,12 @@ def answer_images(
     )
 
 
+def find_builder(card: Card, weights: WeightsFile | None, kind: HeadKind) -> Callable[[], object]:
+    """Return what builds the network of a card that a training with this kind of head divides."""
+    build: Callable[..., object] = build_detector if kind.begin else build_model
+    return partial(build, card, weights)
+
+
 def train(
     card: Card,
     weights: WeightsFile | None,
@@ -227,12 +234,13 @@ def train(
         for image, truth in functions.learns_from(images, seed):
             paths.append(image)
             labels.append(functions.labels(truth, card))
+        kind = functions.head_of(card)
         trained = train_head(
-            card,
-            weights,
+            find_builder(card, weights, kind),
+            input_spec(card),
             LabelledImages(paths, labels),
             classes,
-            functions.head_of(card),
+            kind,
             seed,
             Path(folder),
             start,

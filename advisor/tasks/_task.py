@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from advisor.core import FINETUNE_CACHED, HEAD, UsageError, list_choosable, recipe_of
+from advisor.core import TrainingName, UsageError, list_choosable, recipe_of
 from advisor.engine import SearchTask
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from advisor.reporting import Shipping
     from advisor.training import HeadKind, Labels, TrainingStart
 
-USUAL_TRAININGS = (HEAD, FINETUNE_CACHED)
+USUAL_TRAININGS = (TrainingName.HEAD, TrainingName.FINETUNE_CACHED)
 """Recipes of a search with images whose user chose none."""
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from advisor.training._detection.whole import detector_head
     from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
     from advisor.training._features import AS_IT_IS, CAPTURED, extract_features, join_parts
-    from advisor.training._finetune import TuningImages, epochs_done, tune_card
+    from advisor.training._finetune import TuningImages, epochs_done, tune_network
     from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS_FILE
     from advisor.training._finetune.finetuning import Finetuning
     from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
-    from advisor.training._finetune.network import convert_to_flatbuffer, load_in_litert
+    from advisor.training._finetune.network import convert_to_flatbuffer
     from advisor.training._flatgraph import Change, Graph
     from advisor.training._flatgraph.refitting import refit_kernels
     from advisor.training._flatgraph.retraining import (
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
     from advisor.training._label_head import fit_label_head
     from advisor.training._labels import LANDMARKS, Suspect
     from advisor.training._loop import Reserve
-    from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
-    from advisor.training._on_maps.changes import ImageSection, Labels, objects_of
-    from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Shape, TrainableHead
+    from advisor.training._on_maps import convolve_separably
+    from advisor.training._on_maps.changes import Labels, objects_of
+    from advisor.training._on_maps.fit import Hyperparameters, MakeHead, TrainableHead
     from advisor.training._on_maps.kept import LabelledImages, list_outputs
+    from advisor.training._on_maps.pixels import PackedMask, pixel_decoder
     from advisor.training._on_maps.train import HeadKind, train
     from advisor.training._on_maps.training_start import TrainingStart
     from advisor.training._training_images import TrainingImages
+    from advisor.training._usual_maps import learn_usual
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -63,15 +65,14 @@ __all__ = [
     "Graph",
     "HeadKind",
     "Hyperparameters",
-    "ImageSection",
     "LabelledImages",
     "Labels",
     "MakeHead",
     "Masked",
+    "PackedMask",
     "Reserve",
     "Rounded",
     "Schedule",
-    "Shape",
     "Shared",
     "Suspect",
     "TrainableHead",
@@ -81,9 +82,7 @@ __all__ = [
     "Trials",
     "TuningImages",
     "Weight",
-    "add_last",
     "box_detector_head",
-    "build_pyramid",
     "centre_detector_head",
     "convert_to_flatbuffer",
     "convolve_separably",
@@ -94,14 +93,15 @@ __all__ = [
     "fit_head",
     "fit_label_head",
     "join_parts",
+    "learn_usual",
     "list_outputs",
-    "load_in_litert",
     "match_logits",
     "objects_of",
+    "pixel_decoder",
     "refit_head",
     "refit_kernels",
     "round_activation",
     "train",
     "train_head",
-    "tune_card",
+    "tune_network",
 ]

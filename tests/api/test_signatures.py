@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 import advisor
 from advisor import api, catalog, devices
 from advisor.cli._main import app
-from advisor.core import GROUPS, PLAN
+from advisor.core import PLAN, OptionGroup
 from tests.makers.forks import build_once
 
 FOR_COMMANDS = {"State", "demonstrate", "experiment_log", "judge", "memory_there", "warn_of_input"}
@@ -91,7 +91,7 @@ def test_the_default_of_an_option_is_stated_alike_in_help_and_docstring(name: st
 @pytest.mark.parametrize("name", ["search", "plan"])
 def test_every_option_of_a_search_belongs_to_a_group_of_its_help(name: str) -> None:
     for option in command(name).params:
-        assert option.rich_help_panel in GROUPS, option.name  # type: ignore[attr-defined]
+        assert option.rich_help_panel in tuple(OptionGroup), option.name  # type: ignore[attr-defined]
         assert option.help, option.name  # type: ignore[attr-defined]
 
 

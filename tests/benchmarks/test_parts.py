@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET
+from advisor.core import TrainingName
 from advisor.devices import DeviceProfile, DeviceTarget, Measurement
 from benchmarks import speed, tables
 from benchmarks.accuracy_search import HEADER, NAME
@@ -16,9 +16,9 @@ from benchmarks.cost_table import CORES, PROBLEMS, Purse, Row, read
 from benchmarks.speed import Speed, limited
 from tools.checks.profile_rows import problems_of
 
-GAINS = {HEAD_SUBSET: -3.0, HEAD: 0.0, FINETUNE_TOP: 2.0}
+GAINS = {TrainingName.HEAD_SUBSET: -3.0, TrainingName.HEAD: 0.0, TrainingName.FINETUNE_TOP: 2.0}
 
-TRAINING_S = {HEAD_SUBSET: 1.0, HEAD: 2.0, FINETUNE_TOP: 100.0}
+TRAINING_S = {TrainingName.HEAD_SUBSET: 1.0, TrainingName.HEAD: 2.0, TrainingName.FINETUNE_TOP: 100.0}
 
 BASES = {"mobilenet_v2_1.0_224": 88.0, "efficientnet_lite0_224": 90.0}
 CARD = "mobilenet_v2_1.0_224"
@@ -39,7 +39,7 @@ def made(base: str, size: int, training: str, recipe: str, threads: int) -> Row:
         accuracy=BASES[base] + GAINS[training] + (size - 224) / 48 - light,
         latency_ms=size / 64 / threads / (1 + light),
         bytes=3_500_000 * (1 if light else 4) + size,
-        shared_s=4.0 if training == HEAD_SUBSET else 10.0,
+        shared_s=4.0 if training == TrainingName.HEAD_SUBSET else 10.0,
         training_s=TRAINING_S[training],
         own_s=2.0,
         timing_s=3.0,
@@ -67,8 +67,8 @@ def _seconds(*rows: Row) -> float:
 
 
 def test_cores_share_all_but_timings_and_the_float_form_is_paid_once() -> None:
-    assert _seconds(made(CARD, 224, HEAD, "float32", 1)) == (10 + 2 + 2) / CORES + 3
-    light, floating = made(CARD, 224, HEAD, "int8", 1), made(CARD, 224, HEAD, "float32", 1)
+    assert _seconds(made(CARD, 224, TrainingName.HEAD, "float32", 1)) == (10 + 2 + 2) / CORES + 3
+    light, floating = made(CARD, 224, TrainingName.HEAD, "int8", 1), made(CARD, 224, TrainingName.HEAD, "float32", 1)
     assert _seconds(light) == (10 + 2 + 2 + 2) / CORES + 3
     assert _seconds(light, floating) == _seconds(light) + 3
 

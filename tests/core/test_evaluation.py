@@ -18,6 +18,7 @@ from advisor.core import (
     Provenance,
     Quantity,
     Status,
+    TrainingName,
     UsageError,
     broken_rule,
     form_of,
@@ -148,6 +149,10 @@ def test_passwords_are_taken_out_of_addresses(written: str, shown: str) -> None:
 def test_passwords_are_taken_out_of_every_text_of_a_document() -> None:
     document = {"url": "http://me:pw@h", "cards": [{"weights": ("ftp://me:pw@h", 1, None)}]}
     assert without_passwords(document) == {"url": "http://h", "cards": [{"weights": ["ftp://me@h", 1, None]}]}
+
+
+def test_a_name_of_an_enumeration_becomes_a_plain_text() -> None:
+    assert [type(name) for name in without_passwords([TrainingName.HEAD])] == [str]
 
 
 @pytest.mark.parametrize("storage", ["journal", "sqlite", "postgresql://me@host/db"])

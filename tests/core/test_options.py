@@ -14,9 +14,7 @@ from typer.testing import CliRunner
 from advisor.cli._groups import SearchCommand
 from advisor.cli._options import annotations_of, declare_options
 from advisor.core import (
-    DEVICES,
     PLAN,
-    RUNNING,
     SEARCH,
     Decision,
     Evaluation,
@@ -24,6 +22,7 @@ from advisor.core import (
     LatencyDistribution,
     Limits,
     Option,
+    OptionGroup,
     PlanOptions,
     Provenance,
     Quantity,
@@ -47,8 +46,8 @@ SITES = Limits(latency_ms=50.0, min_metrics=(("worst-group", 70.0),))
 class MoreOptions(PlanOptions, total=False):
     """The options of a plan, with two more."""
 
-    hue: Annotated[Text, Option(DEVICES, "NAME", "Colour of the device.", "red", choices=("red", "green"))]
-    depth: Annotated[Number, Option(RUNNING, "N", "Depth of the search in metres.", first=True)]
+    hue: Annotated[Text, Option(OptionGroup.DEVICES, "NAME", "Colour of the device.", "red", choices=("red", "green"))]
+    depth: Annotated[Number, Option(OptionGroup.RUNNING, "N", "Depth of the search in metres.", first=True)]
 
 
 MORE = table_of(MoreOptions)

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Card, Catalogue
-from advisor.core import FINETUNE_CACHED, HEAD, OnAllImages, Status
+from advisor.core import OnAllImages, Status, TrainingName
 from advisor.datasets import Dataset, LabelledImage
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._split import draw_split
-from advisor.engine import Execution, Images, Machine, Pool, Purpose, Role, Stage, StageName, Workload, _on_all_images
+from advisor.engine import Execution, Images, Machine, Purpose, Role, Stage, StageName, Workload
 from advisor.engine._afterwards import SHARE, affordable_s, find_best_features, when_answered
 from advisor.engine._history.label_check import LABELS, read_label_check
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.walker import Workers
+from advisor.isolation import PoolKind
 from advisor.store import RunFolder
 from advisor.training import Suspect
 from tests.builders import evaluation, present
@@ -153,9 +154,9 @@ def shipped(
     scorer.walker.run, scorer.walker.has = run, changes.get("has", lambda _stage: changes.get("known", True))
     scorer.walker.workers = Workers(Machine(1), {})
     scorer.cards, scorer.holdout_images = cards, changes.get("held", len(images.split.holdout))
-    scorer.workload = Workload((HEAD, FINETUNE_CACHED), ("float32",), images.counts)
+    scorer.workload = Workload((TrainingName.HEAD, TrainingName.FINETUNE_CACHED), ("float32",), images.counts)
     row = evaluation(SMALLEST, accuracy=80)
-    row = replace(row, configuration=replace(row.configuration, training=changes.get("training", HEAD)))
+    row = replace(row, configuration=replace(row.configuration, training=changes.get("training", TrainingName.HEAD)))
     folder = write_run(tmp_path, [row])
     asked = Execution(ship_on="all", time_limit_s=limit_s, executor=changes.get("executor", "local"))
     asyncio.run(when_answered(scorer, folder, asyncio.Event(), asked, time.monotonic() - 10, print))
@@ -193,8 +194,8 @@ def only_all_is_missing(stage: Stage[Any]) -> bool:
 def test_a_network_is_trained_by_a_pool_that_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = list[str]()
     pool = SimpleNamespace(close=lambda: ended.append("closed"))
-    monkeypatch.setattr(_on_all_images, "map_pools", lambda: {Pool.TRAINERS: lambda _log: pool})
-    _, made = shipped(tmp_path, right(tmp_path), training=FINETUNE_CACHED, has=only_all_is_missing)
+    monkeypatch.setattr(PoolKind, "open", lambda _kind, _log: pool)
+    _, made = shipped(tmp_path, right(tmp_path), training=TrainingName.FINETUNE_CACHED, has=only_all_is_missing)
     assert present(made).file
     assert ended == ["closed"]
 

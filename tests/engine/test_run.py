@@ -15,7 +15,7 @@ import pytest
 
 from advisor.catalog import Catalogue
 from advisor.cli._options import list_choices
-from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, units
+from advisor.core import TrainingName, UsageError, _training as training, units
 from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _answer_so_far as module, _preview as preview, _search_space, resolve
 from advisor.engine._answer_so_far import answering
@@ -34,8 +34,10 @@ from tests.engine.plans import planned
 from tests.processes import PATIENCE_S, wait_until
 from tests.run_folders import write_run
 
-LIGHT = TrainingRecipe("light", "a second head", over=HEAD, gain=0.2, spread=0.05, points=1.5)
-HEAVY = TrainingRecipe("heavy", "adapters", layers=0.3, over=HEAD, gain=0.2, spread=0.05, points=1.5, step=2.0)
+LIGHT = TrainingRecipe("light", "a second head", over=TrainingName.HEAD, gain=0.2, spread=0.05, points=1.5)
+HEAVY = TrainingRecipe(
+    "heavy", "adapters", layers=0.3, over=TrainingName.HEAD, gain=0.2, spread=0.05, points=1.5, step=2.0
+)
 CARD = "mobilenet_v2_1.0_224"
 
 
@@ -161,14 +163,16 @@ def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Trai
     """Return a recipe that the table has after the head, as if it had been written there."""
     recipe: TrainingRecipe = request.param
     names = list(training.TRAININGS)
-    names.insert(names.index(HEAD) + 1, recipe.name)
+    names.insert(names.index(TrainingName.HEAD) + 1, recipe.name)
     table = {**training.TRAININGS, recipe.name: recipe}
     monkeypatch.setattr(training, "TRAININGS", MappingProxyType({name: table[name] for name in names}))
     return recipe
 
 
 def plan(toy: TrainingRecipe) -> Plan:
-    trainings = tuple(name for name in training.TRAININGS if name in (FINETUNE_TOP, toy.name, HEAD))
+    trainings = tuple(
+        name for name in training.TRAININGS if name in (TrainingName.FINETUNE_TOP, toy.name, TrainingName.HEAD)
+    )
     cards = Catalogue.load().select([CARD])
     return planned(cards, ("float32", "int8"), (1,), trainings, RUNTIME, images=100, validation=20, holdout=20)
 
@@ -176,7 +180,7 @@ def plan(toy: TrainingRecipe) -> Plan:
 def test_users_choose_it_by_its_name_and_tune_it_if_it_tunes_the_backbone(toy: TrainingRecipe) -> None:
     assert toy.name in list_choices("training")
     assert toy.name in CLASSIFICATION.trainings
-    assert resolve({"data": "photos", "training": [toy.name]}).question.trainings == (HEAD, toy.name)
+    assert resolve({"data": "photos", "training": [toy.name]}).question.trainings == (TrainingName.HEAD, toy.name)
     assert toy.name not in DETECTION.trainings
     must_fail(UsageError, toy.name, resolve, {"task": DETECTION.name, "data": "boxes", "training": [toy.name]})
     tuned = {"data": "photos", "training": [toy.name], "tune_training": 6}
@@ -187,8 +191,12 @@ def test_users_choose_it_by_its_name_and_tune_it_if_it_tunes_the_backbone(toy: T
 
 
 def test_it_is_named_trained_twice_judged_and_compressed_in_its_place_of_the_table(toy: TrainingRecipe) -> None:
-    assert plan(toy).trainings == (HEAD, toy.name, FINETUNE_TOP)
-    assert [each.training for each in plan(toy).configurations()[::2]] == [HEAD, toy.name, FINETUNE_TOP]
+    assert plan(toy).trainings == (TrainingName.HEAD, toy.name, TrainingName.FINETUNE_TOP)
+    assert [each.training for each in plan(toy).configurations()[::2]] == [
+        TrainingName.HEAD,
+        toy.name,
+        TrainingName.FINETUNE_TOP,
+    ]
     workload = plan(toy).workload
     assert plan(toy).configuration(CARD, "int8", 1, toy.name).variant_name == f"{toy.name} int8"
     assert workload.images[Role.HOLDOUT] == 20

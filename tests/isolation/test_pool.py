@@ -20,11 +20,11 @@ from advisor.isolation import (
     CallLimits,
     ChildPool,
     Pause,
+    PoolKind,
     TimedOut,
     Trainers,
     _process as process,
     _worker as calls,
-    map_pools,
     run_program,
 )
 from advisor.isolation._worker import IMPORTS, Worker
@@ -111,7 +111,7 @@ def test_our_errors_keep_their_type_and_the_log_has_tracebacks_and_output(pool: 
 
 
 def test_a_child_on_spare_time_runs_where_nothing_else_wants_a_core(tmp_path: Path) -> None:
-    with map_pools()["spare"](tmp_path / "log.txt") as spare:
+    with PoolKind.SPARE.open(tmp_path / "log.txt") as spare:
         assert spare.call("os:sched_getscheduler", 0) == os.SCHED_IDLE
 
 

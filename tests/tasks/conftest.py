@@ -11,7 +11,7 @@ import yaml
 
 from advisor.api import search
 from advisor.core import _tasks as tasks
-from advisor.isolation import map_pools
+from advisor.isolation import PoolKind
 from advisor.measurement import timing
 from advisor.training import FINETUNING
 from tests.makers.forks import time_briefly
@@ -53,8 +53,7 @@ def search_small(warm_cache: Path, small_catalog: Path, installed_tasks: None) -
         two_epochs = replace(FINETUNING["finetune_cached"], epochs=2)
         with pytest.MonkeyPatch.context() as patch, uncompiled_steps():
             patch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-            for kind in map_pools():
-                patch.setitem(map_pools(), kind, InThisProcess)
+            patch.setattr(PoolKind, "open", lambda _kind, log: InThisProcess(log))
             patch.setattr("advisor.training._finetune.finetuning.LABEL_STEPS", 1)
             patch.setitem(FINETUNING, "finetune_cached", two_epochs)
             patch.setitem(timing.measure.__kwdefaults__, "retry", False)  # a busy machine would be timed twice

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import Catalogue
-from advisor.core import FINETUNE_ALL, HEAD, UsageError
+from advisor.core import TrainingName, UsageError
 from advisor.engine import FloatModel, Folders, Images, Purpose, Question, Results, Stage, Workload
 from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S, TrainingBudget
 from advisor.engine._space.resolving import require_heads
@@ -23,11 +23,11 @@ SHARED_S, ALONE_S = (100.0 - IMPORTS_S - NEXT_START_S) / 1.55, 100.0 - NEXT_IMPO
 
 
 def stage_of(training: str, purpose: Purpose, images: Images) -> Stage[FloatModel]:
-    workload = Workload((HEAD, training), ("float32",), images.counts, QUESTION)
+    workload = Workload((TrainingName.HEAD, training), ("float32",), images.counts, QUESTION)
     return on_maps.train_on_maps(CARD, training, purpose, workload)
 
 
-@pytest.mark.parametrize("training", [HEAD, FINETUNE_ALL])
+@pytest.mark.parametrize("training", [TrainingName.HEAD, TrainingName.FINETUNE_ALL])
 @pytest.mark.parametrize(("purpose", "seconds"), zip(Purpose, (SHARED_S, ALONE_S, None), strict=True))
 def test_a_training_ends_in_time(tmp_path: Path, training: str, purpose: Purpose, seconds: float | None) -> None:
     images, asked = boxed_images(), list[tuple[str, str]]()
@@ -52,7 +52,7 @@ def test_a_new_head_starts_from_that_of_the_network_in_an_earlier_run(tmp_path: 
     must_fail(UsageError, "has no heads of detectors", require_heads, tmp_path)
     head = run.keep_head(tmp_path / "request.yaml", CARD.name)
     given = replace(materials(tmp_path / "cache", images, weights={CARD.name: None}), question=asked)
-    stage = stage_of(HEAD, Purpose.COMPARE, images)
+    stage = stage_of(TrainingName.HEAD, Purpose.COMPARE, images)
     assert stage.inputs(given, Results({}))["start"] == sha256_file(head)
     assert stage.job(given, Results({}), Folders(tmp_path, tmp_path)).args[-1].head_of_others == head
     head.rename(head.with_name("other" + head.name))
@@ -60,5 +60,5 @@ def test_a_new_head_starts_from_that_of_the_network_in_an_earlier_run(tmp_path: 
 
 
 def test_what_learns_in_one_pass_is_never_short() -> None:
-    workload = Workload((HEAD,), ("float32",), boxed_images().counts, Question(ANOMALY.name))
-    assert on_maps.train_on_maps(CARD, HEAD, Purpose.COMPARE, workload).keep_if is None
+    workload = Workload((TrainingName.HEAD,), ("float32",), boxed_images().counts, Question(ANOMALY.name))
+    assert on_maps.train_on_maps(CARD, TrainingName.HEAD, Purpose.COMPARE, workload).keep_if is None

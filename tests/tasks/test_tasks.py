@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from advisor.catalog import task_of
-from advisor.core import FINETUNE_ALL, FINETUNE_TOP, HEAD, TASKS, UsageError, list_choosable, recipe_of
+from advisor.core import TASKS, TrainingName, UsageError, list_choosable, recipe_of
 from advisor.engine import resolve
 from advisor.store import RunFolder
 from advisor.tasks import TASKS as OWN, Task
@@ -33,21 +33,24 @@ def test_a_task_is_found_by_its_name_and_by_its_file() -> None:
 @EVERY
 def test_what_is_trained_by_default_can_be_chosen_and_so_can_a_head(task: Task) -> None:
     assert task.default
-    assert HEAD in task.trainings
+    assert TrainingName.HEAD in task.trainings
     assert set(task.default) <= set(task.trainings) <= set(list_choosable())
 
 
 @pytest.mark.parametrize("task", [DETECTION, COUNTING, SEGMENTATION], ids=lambda task: task.name)
 def test_all_layers_learn_by_default_where_that_was_measured(task: Task) -> None:
-    assert task.trainings == (HEAD, FINETUNE_TOP, FINETUNE_ALL)
+    assert task.trainings == (TrainingName.HEAD, TrainingName.FINETUNE_TOP, TrainingName.FINETUNE_ALL)
     tuned = {name for name in task.default if recipe_of(name).tunes_backbone}
-    assert tuned == (set() if task is COUNTING else {FINETUNE_ALL})
+    assert tuned == (set() if task is COUNTING else {TrainingName.FINETUNE_ALL})
     assert bool(tuned) == (task.gain is not None)
 
 
 @pytest.mark.parametrize(("task", "epochs"), [(DETECTION, 20), (COUNTING, 14), (SEGMENTATION, 20)])
 def test_of_all_but_counters_all_layers_learn_in_another_way_than_some(task: HeadOnMaps, epochs: int) -> None:
-    some, every = (task.head.choose_hyperparameters(recipe_of(name).layers) for name in (FINETUNE_TOP, FINETUNE_ALL))
+    some, every = (
+        task.head.choose_hyperparameters(recipe_of(name).layers)
+        for name in (TrainingName.FINETUNE_TOP, TrainingName.FINETUNE_ALL)
+    )
     assert (some.epochs, some.batch_statistics) == (14, False)
     assert (every.epochs, every.batch_statistics) == (epochs, task is not COUNTING)
 

@@ -10,7 +10,7 @@ import typer
 
 from advisor.cli._groups import GroupedCommand
 from advisor.cli._main import app
-from advisor.core import GROUPS, OUTPUT
+from advisor.core import OptionGroup
 
 
 def page() -> str:
@@ -39,11 +39,11 @@ def _command(name: str, command: Any) -> Iterator[str]:
     if not isinstance(command, GroupedCommand):
         yield from _table(parts, context)
         return
-    for panel in GROUPS:
+    for panel in OptionGroup:
         named = [
             parameter
             for parameter in parts
-            if (getattr(parameter, "rich_help_panel", None) or OUTPUT) == panel
+            if (getattr(parameter, "rich_help_panel", None) or OptionGroup.OUTPUT) == panel
         ]
         yield from _table(named, context, f"**{panel}**")
 

@@ -30,7 +30,6 @@ from advisor.devices._profiles.runtimes import (
 )
 from advisor.devices._profiles.values import (
     HOST,
-    TFLITE_RUNTIMES,
     DeviceProfile,
     DeviceTarget,
 )
@@ -151,9 +150,9 @@ def prefer_tflite(
     # Files of a search are `.tflite`, and some phones have a default target that runs another
     # format. The first colon ends the cloud's name.
     named = selector.count(":") > ConnectionSettings.names_cloud(selector)
-    if named or target.runtime in TFLITE_RUNTIMES:
+    if named or target.takes_tflite:
         return profile, target
-    tflite = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
+    tflite = [other for other in profile.targets if other.takes_tflite]
     return profile, max(tflite, key=lambda other: other.threads, default=target)
 
 

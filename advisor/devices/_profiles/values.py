@@ -140,6 +140,11 @@ class DeviceTarget:
         return self.runtime in MEASURABLE_RUNTIMES
 
     @property
+    def takes_tflite(self) -> bool:
+        """True if its runtime runs ``.tflite`` files."""
+        return self.runtime in TFLITE_RUNTIMES
+
+    @property
     def is_micro(self) -> bool:
         """True for TensorFlow Lite Micro, which keeps more in its arena than activations."""
         return self.runtime == MICRO_RUNTIME
@@ -240,7 +245,7 @@ class DeviceProfile:
         def rank(target: DeviceTarget) -> tuple[bool, bool, int]:
             return (
                 target.name == self.default_target,
-                target.runtime in TFLITE_RUNTIMES,
+                target.takes_tflite,
                 target.threads,
             )
 
@@ -263,7 +268,7 @@ class DeviceProfile:
         """
         if self.name == HOST or self.kind == "microcontroller":
             return ""
-        if target.runtime not in TFLITE_RUNTIMES:
+        if not target.takes_tflite:
             return ""
         if target.accelerator == "cpu":
             described = self._describe_build(target)
@@ -276,7 +281,7 @@ class DeviceProfile:
             if other is None or kind == target.accelerator:
                 continue
             selector = f"{self.name}:{kind}"
-            if other.runtime in TFLITE_RUNTIMES:
+            if other.takes_tflite:
                 others.append(selector)
             else:
                 runtimes = listed(sorted(self._list_runtimes(kind)))

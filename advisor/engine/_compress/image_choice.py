@@ -12,15 +12,13 @@ from typing import Any
 from advisor.compression import Needs, Recipe
 from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import (
-    CALIBRATION_IMAGES,
-    FEWEST_IMAGES,
+    CalibrationImages,
     InputSpec,
     choose_images,
     class_order,
-    draw_paths,
-    find_images,
     split_halves,
 )
+from advisor.engine._file_input import draw_paths
 from advisor.engine._pipeline.images import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
@@ -73,7 +71,7 @@ def choose_file_images(
         UsageError: a folder is missing or cannot be used, holds too few images, or its classes are
             not the model's.
     """
-    unlabelled = find_images(calibration) if calibration else ()
+    unlabelled = CalibrationImages.find_paths(calibration) if calibration else ()
     learns = _learn_from_labels(recipes, question)
     # Images of the other folder calibrate, and no recipe learns:
     # then no labelled image has to be kept from the scores.
@@ -159,12 +157,12 @@ def _draw_calibration(
     paths = unlabelled
     if not paths and not labelled:
         paths = train.paths
-    chosen = draw_paths(paths, CALIBRATION_IMAGES, seed)
+    chosen = draw_paths(paths, CalibrationImages.USUAL, seed)
     if chosen:
         return chosen
     # Images with classes are drawn class by class,
     # so that a rare class takes part in the ranges, too.
-    indices = choose_images(train.labels, CALIBRATION_IMAGES, seed)
+    indices = choose_images(train.labels, CalibrationImages.USUAL, seed)
     return tuple(train.paths[index] for index in indices)
 
 
@@ -208,12 +206,12 @@ def _use_unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) ->
     """
     if not images:
         return CompressionImages()
-    chosen = draw_paths(images, CALIBRATION_IMAGES, seed)
+    chosen = draw_paths(images, CalibrationImages.USUAL, seed)
     others = tuple(path for path in images if path not in set(chosen))
     # With few images, the same ones calibrate and score.
     scored = chosen
     use = "that were calibrated on, too"
-    if len(others) >= 2 * FEWEST_IMAGES:
+    if len(others) >= 2 * CalibrationImages.FEWEST:
         scored = draw_paths(others, SCORED, seed)
         use = "that were not calibrated on"
     return CompressionImages(

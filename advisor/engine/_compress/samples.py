@@ -29,7 +29,7 @@ from advisor.core import (
     nearest,
     show_bytes,
 )
-from advisor.datasets import CALIBRATION_IMAGES, FEWEST_IMAGES
+from advisor.datasets import CalibrationImages
 from advisor.engine._compress.results import FileAgreement
 from advisor.isolation import agent
 from advisor.store import open_file
@@ -112,18 +112,19 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
             f"--samples: {path.name} has different numbers of samples: {listed}", _HINT
         )
     (count,) = set(counts.values())
-    if count < FEWEST_IMAGES:
+    if count < CalibrationImages.FEWEST:
         raise UsageError(
-            f"--samples: {count} samples in {path.name}, and {FEWEST_IMAGES} are needed",
-            f"give about {CALIBRATION_IMAGES} samples like those that the app will see",
+            f"--samples: {count} samples in {path.name}, and {CalibrationImages.FEWEST} are"
+            " needed",
+            f"give about {CalibrationImages.USUAL} samples like those that the app will see",
         )
     order = random.Random(seed).sample(range(count), count)
     # With few samples, both halves would be too small:
     # then all are used twice, and the report says so.
     half = count
-    if count >= 2 * FEWEST_IMAGES:
+    if count >= 2 * CalibrationImages.FEWEST:
         half = count // 2
-    calibration = order[: min(half, CALIBRATION_IMAGES)]
+    calibration = order[: min(half, CalibrationImages.USUAL)]
     scored = order[half:][:SCORED] or order[:SCORED]
     use = "that were not calibrated on" if count > half else "that were calibrated on, too"
     return SampleParts(
@@ -145,7 +146,7 @@ def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
             raise UsageError(
                 f"--samples: {path.name} holds {show_bytes(size)}, more than"
                 f" {show_bytes(MOST_BYTES)}",
-                f"{CALIBRATION_IMAGES + SCORED} samples are used at most",
+                f"{CalibrationImages.USUAL + SCORED} samples are used at most",
             )
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 
 from advisor.catalog import Card, Catalogue
-from advisor.core import FINETUNE_CACHED, HEAD, AdvisorError, recipe_of
+from advisor.core import AdvisorError, TrainingName, recipe_of
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.stage import StageName
@@ -63,7 +63,7 @@ class ExpectedTuning:
             limit = f" --time-limit {minutes}min"
         return (
             f"advisor search --request {shlex.quote(folder)}/request.yaml --training"
-            f" {HEAD},{FINETUNE_CACHED} --candidates {self.card}{limit}"
+            f" {TrainingName.HEAD},{TrainingName.FINETUNE_CACHED} --candidates {self.card}{limit}"
         )
 
 
@@ -73,11 +73,11 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
     """
     pick = run.decision.pick
     train_images = run.dataset.get("train")
-    if pick is None or pick.configuration.training != HEAD:
+    if pick is None or pick.configuration.training != TrainingName.HEAD:
         return None
     if not isinstance(train_images, int) or train_images < LEAST_IMAGES:
         return None
-    if FINETUNE_CACHED not in run.question.of_task.trainings:
+    if TrainingName.FINETUNE_CACHED not in run.question.of_task.trainings:
         return None
     name = pick.configuration.card
     if _was_tuned(run, name):
@@ -88,7 +88,7 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
         return None
     if card is None or card.own_file:
         return None
-    tuning = recipe_of(FINETUNE_CACHED)
+    tuning = recipe_of(TrainingName.FINETUNE_CACHED)
     # Gains are shares of the errors (decision 0048): a head with 98 % has little left to gain.
     errors_percent = 100.0 - pick.accuracy_percent
     points = errors_percent * tuning.gain
@@ -118,7 +118,7 @@ def _was_tuned(run: LoadedRun, card: str) -> bool:
 def _expect_seconds(card: Card, train_images: int) -> float:
     """Return the expected seconds by the clock on this machine of fine-tuning a card."""
     # The network that ships is trained after the compared one, so both are paid.
-    compared_s = training_s(card, FINETUNE_CACHED, train_images)
-    shipped_s = training_s(card, FINETUNE_CACHED, train_images, ships=True)
+    compared_s = training_s(card, TrainingName.FINETUNE_CACHED, train_images)
+    shipped_s = training_s(card, TrainingName.FINETUNE_CACHED, train_images, ships=True)
     calibration = CostCalibration(part=part_of_a_core(), cores=agent.count_cores())
     return calibration.expect_s(StageName.FINETUNE_CACHED, compared_s + shipped_s)

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from advisor.core import HEAD, HEAD_SUBSET, UsageError, parse_known, without_passwords
+from advisor.core import TrainingName, UsageError, parse_known, without_passwords
 from advisor.engine._question import Question, Request, resolve_resumed
 from advisor.store import RunFolder, YamlDocument
 
@@ -120,8 +120,10 @@ def read_stored_request(folder: RunFolder) -> dict[str, Any]:
     request = dict(folder.read_request())
     trained = read_section(folder.read_json("manifest.json"), "space").get("training")
     # Without this, reading an old run would ask for fine-tuning that it never planned.
-    if not request.get("training") and trained in ([HEAD], [HEAD_SUBSET, HEAD]):
-        request["training"] = [HEAD]
+    alone = [TrainingName.HEAD]
+    after_subset = [TrainingName.HEAD_SUBSET, TrainingName.HEAD]
+    if not request.get("training") and trained in (alone, after_subset):
+        request["training"] = [TrainingName.HEAD.value]
     return request
 
 

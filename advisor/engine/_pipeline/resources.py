@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from advisor.isolation import EXPECTED_BYTES, LIGHT, CallLimits
+from advisor.isolation import CallLimits, PoolKind
 
 WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
 TRAINING_LIMITS = CallLimits(seconds=3 * 3600)
@@ -19,10 +19,11 @@ TRAINING_LIMITS = CallLimits(seconds=3 * 3600)
 class Pool(StrEnum):
     """The place of a job."""
 
-    LIGHT = "light"  # A child process without TensorFlow
-    HEAVY = "heavy"  # A child process with TensorFlow
-    TRAINERS = "trainers"  # A child process with TensorFlow that sees the GPU
-    SPARE = "spare"  # One without TensorFlow that runs where nothing else wants a core
+    LIGHT = PoolKind.LIGHT.value  # A child process without TensorFlow
+    HEAVY = PoolKind.HEAVY.value  # A child process with TensorFlow
+    TRAINERS = PoolKind.TRAINERS.value  # A child process with TensorFlow that sees the GPU
+    # One without TensorFlow that runs where nothing else wants a core
+    SPARE = PoolKind.SPARE.value
     # The machine that the device is attached to, with nothing else running on it.
     DEVICE = "device"
 
@@ -36,7 +37,7 @@ class Resources:
     """
 
     pool: Pool = Pool.LIGHT
-    memory_bytes: int = EXPECTED_BYTES[LIGHT]
+    memory_bytes: int = PoolKind.LIGHT.expected_bytes
     limits: CallLimits = WORK_LIMITS
     long: bool = False
 

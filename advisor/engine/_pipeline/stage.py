@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from advisor.core import AdvisorError, RuntimeRefusal, StageError, Status, UnsupportedRecipe
 from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
-from advisor.isolation import EXPECTED_BYTES, LIGHT
+from advisor.isolation import PoolKind
 from advisor.store import read_cached_sha256
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def reserve_feature_memory(images: int) -> Resources:
     """Return the resources of a stage that holds the features of so many images in memory."""
     features_bytes = ROW_BYTES * images
     limits = replace(WORK_LIMITS, memory_bytes=WORK_LIMITS.memory_bytes + features_bytes)
-    return Resources(memory_bytes=EXPECTED_BYTES[LIGHT] + features_bytes, limits=limits)
+    return Resources(memory_bytes=PoolKind.LIGHT.expected_bytes + features_bytes, limits=limits)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,8 @@ from advisor.core import (
     CONFIDENCE,
     EACH_NETWORK,
     EFFORTS,
-    HEAD,
     HOST,
     METRICS,
-    NO_TRAINING,
     PLAN,
     ROBUST,
     TASKS,
@@ -26,6 +24,7 @@ from advisor.core import (
     Limits,
     Metric,
     Table,
+    TrainingName,
     UsageError,
     list_choosable,
     nearest,
@@ -224,11 +223,11 @@ def _choose_trainings(written: Options, default: tuple[str, ...]) -> tuple[str, 
     for name in written["training"]:
         require_known("--training", name, list_choosable())
     if not written["data"]:
-        return (NO_TRAINING,)
+        return (TrainingName.NONE,)
     # For a fleet, a head for many networks comes first.
     usual = () if written["fleet"] else default
     # Fine-tuning starts from a head, so it is one of them.
-    chosen = (HEAD, *(written["training"] or usual))
+    chosen = (TrainingName.HEAD, *(written["training"] or usual))
     return tuple(name for name in list_choosable() if name in chosen)
 
 

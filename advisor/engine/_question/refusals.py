@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from advisor.core import (
     LOCAL,
     METRICS,
-    NO_TRAINING,
     TASKS,
     Metric,
     Sampler,
     ShipOn,
+    TrainingName,
     recipe_of,
     units,
 )
@@ -78,8 +78,8 @@ def _refuse_contradictions(question: Question, training: tuple[str, ...]) -> Ref
     if question.data is None:
         yield from _refuse_without_data(question, training)
     # `none` keeps the classes of ImageNet, and the images have classes of their own.
-    elif NO_TRAINING in training:
-        others = ", ".join(name for name in task.trainings if name != NO_TRAINING)
+    elif TrainingName.NONE in training:
+        others = ", ".join(name for name in task.trainings if name != TrainingName.NONE)
         yield (
             "--training none cannot be combined with --data",
             f"take {others}, or leave --data out",

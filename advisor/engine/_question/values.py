@@ -19,7 +19,6 @@ from advisor.core import (
     HOST,
     LOCAL,
     METRICS,
-    NO_TRAINING,
     Costs,
     Guarantees,
     Limits,
@@ -28,6 +27,7 @@ from advisor.core import (
     Sampler,
     ShipOn,
     StudyFile,
+    TrainingName,
 )
 from advisor.isolation import usable_cores
 
@@ -86,7 +86,7 @@ class Question:
     costs: Costs | None = None
     robust: bool = False
     candidates: tuple[str, ...] = ()
-    trainings: tuple[str, ...] = (NO_TRAINING,)
+    trainings: tuple[str, ...] = (TrainingName.NONE,)
     tuning_limited: bool = False
     start: Path | None = None
     tune_training: int = 0

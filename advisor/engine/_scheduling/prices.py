@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from advisor.core import FINETUNE_CACHED, FLOAT, recipe_of
+from advisor.core import FLOAT, TrainingName, recipe_of
 from advisor.engine._pipeline.cost_model import CostModel
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
 from advisor.engine._pipeline.materials import Purpose
@@ -80,7 +80,7 @@ def share_of_gain(share: float, images: int) -> float:
         return FEW_LAYERS_GAIN + (1.0 - FEW_LAYERS_GAIN) * (share - FEW_LAYERS_SHARE) / (
             1.0 - FEW_LAYERS_SHARE
         )
-    whole = FINETUNING[FINETUNE_CACHED].for_images(images)
+    whole = FINETUNING[TrainingName.FINETUNE_CACHED].for_images(images)
     steps = whole.epochs * images / whole.batch
     begun = max(0.0, share - START_SHARE) / (FEW_LAYERS_SHARE - START_SHARE)
     return FEW_LAYERS_GAIN * min(

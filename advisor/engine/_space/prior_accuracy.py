@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from advisor.catalog import Card
-from advisor.core import HEAD, Gain, form_of, recipe_of
+from advisor.core import Gain, TrainingName, form_of, recipe_of
 
 FEWEST_PUBLISHED = 20
 """Number of published figures that the regression needs."""
@@ -134,8 +134,9 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
     """
     recipe = recipe_of(training)
     if recipe.quick_head:
-        return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
-    if recipe.over != HEAD:
+        head = recipe_of(TrainingName.HEAD)
+        return -math.log(1.0 - head.gain), head.spread
+    if recipe.over != TrainingName.HEAD:
         return 0.0, 0.0
     gain, spread = recipe.gain, recipe.spread
     if recipe.tunes_backbone and measured:

@@ -14,7 +14,7 @@ from advisor.catalog import (
 )
 from advisor.compression import Recipe
 from advisor.core import (
-    HEAD_SUBSET,
+    TrainingName,
 )
 from advisor.engine._pipeline.images import (
     Images,
@@ -80,7 +80,7 @@ class Resolved:
         # On a large set, a quick head on some of the images shows
         # which cards are worth a head on all of them.
         if self.images is not None and self.images.large and self.question.of_task.labelled:
-            return (HEAD_SUBSET, *trainings)
+            return (TrainingName.HEAD_SUBSET, *trainings)
         return trainings
 
     def plan(self, candidates: Candidates, pace: Mapping[StageName, float] | None = None) -> Plan:

@@ -21,7 +21,7 @@ from advisor.devices import (
 )
 from advisor.engine._targets.device_prediction import DevicePredictor
 from advisor.engine._targets.target_devices import TargetDevice
-from advisor.isolation import HEAVY, LIGHT, CallLimits, ChildPool, map_pools
+from advisor.isolation import CallLimits, ChildPool, PoolKind
 from advisor.measurement import measure, require_quiet
 from advisor.store import ArtifactCache
 
@@ -117,7 +117,7 @@ def _measure_latencies(
     left, kind = _choose_buildable(rows, tell)
     require_quiet((device.target.threads,), force=False)
     timed: dict[listing.CardRow, Quantity] = {}
-    with map_pools()[kind](Path("/dev/null")) as pool:
+    with kind.open(Path("/dev/null")) as pool:
         while True:
             # Each round calibrates the prediction by what was timed,
             # so that most cards are excluded without a timing.
@@ -141,17 +141,17 @@ def _measure_latencies(
 
 def _choose_buildable(
     rows: Sequence[listing.CardRow], tell: Tell
-) -> tuple[list[listing.CardRow], str]:
+) -> tuple[list[listing.CardRow], PoolKind]:
     """Return the rows whose graphs can be made here, and the kind of child that makes them."""
     with_graph_file = [row for row in rows if not row.card.needs_converter]
     if len(with_graph_file) == len(rows):
-        return with_graph_file, LIGHT
+        return with_graph_file, PoolKind.LIGHT
     try:
         require_training("a card without a graph file")
     except UsageError as error:
         tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
-        return with_graph_file, LIGHT
-    return list(rows), HEAVY
+        return with_graph_file, PoolKind.LIGHT
+    return list(rows), PoolKind.HEAVY
 
 
 def _list_candidates(predicted: Latencies, timed: Latencies) -> list[listing.CardRow]:

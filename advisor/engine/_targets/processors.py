@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
 from advisor.core import Provenance, UsageError, form_of
-from advisor.devices import TFLITE_RUNTIMES, target_vector
+from advisor.devices import target_vector
 from advisor.engine._targets.delegated_nodes import (
     NodeShare,
     ProcessorChoice,
@@ -186,11 +186,7 @@ def leaves_choice(device: TargetDevice) -> bool:
     and the device runs ``.tflite`` files.
     """
     # Who names a processor has chosen, and other runtimes do not run the files of a search.
-    return (
-        ":" not in device.label
-        and device.runtime is None
-        and device.target.runtime in TFLITE_RUNTIMES
-    )
+    return ":" not in device.label and device.runtime is None and device.target.takes_tflite
 
 
 @lru_cache(maxsize=16)
@@ -213,7 +209,7 @@ def _find_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
             continue
         selector = f"{profile.name}:{unit}"
         target = profile.find_on(unit)
-        if target and target.runtime in TFLITE_RUNTIMES:
+        if target and target.takes_tflite:
             yield replace(device, label=selector, target=target)
         elif target is None and profile.kind == "phone":
             # Of some phones one processor was measured,

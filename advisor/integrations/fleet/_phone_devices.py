@@ -14,7 +14,6 @@ from functools import cache
 
 from advisor.core import Problems, UsageError, nearest, units
 from advisor.devices import (
-    TFLITE_RUNTIMES,
     Cluster,
     DeviceProfile,
     DeviceTarget,
@@ -137,7 +136,7 @@ def _describe_source(profile: DeviceProfile, profiles: Profiles) -> str:
 def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:
     """Return the target of LiteRT on a phone's CPU, as apps run it; None without known cores."""
     count = min(THREADS, sum(cluster.count for cluster in profile.cores))
-    tflite_targets = [target for target in profile.targets if target.runtime in TFLITE_RUNTIMES]
+    tflite_targets = [target for target in profile.targets if target.takes_tflite]
     cpu_targets = [target for target in tflite_targets if target.accelerator == "cpu"]
     if not profile.cores:
         return max(cpu_targets, key=lambda target: target.threads, default=None)

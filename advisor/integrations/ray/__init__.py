@@ -24,7 +24,7 @@ from advisor.integrations.ray import _node as ray_node
 from advisor.integrations.ray._cluster import Roster, connect, require_installed, resource_of
 from advisor.integrations.ray._file_transfer import Arguments, Outgoing, read_contents
 from advisor.integrations.ray._node import CallResult
-from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits, Pause, map_pools
+from advisor.isolation import CallLimits, Pause, PoolKind
 from advisor.measurement import host
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class RayExecutor:
         self.machine = Machine(min(workers or cpus, cpus), separate_measurements=apart)
         self._host_is_a_node = any(self._roster.list_offered(resource_of(HOST)))
         self.host = self.on_device(HOST, host.describe)
-        self.pools = {kind: _RayChildren(self, kind) for kind in map_pools()}
+        self.pools: dict[str, _RayChildren] = {kind: _RayChildren(self, kind) for kind in PoolKind}
 
     def on_device(
         self, device: str, function: Callable[..., Result], /, *arguments: object
@@ -261,9 +261,10 @@ def needs_of(kind: str, gpus: float, memory_bytes: float) -> dict[str, float]:
     largest node, ``memory_bytes``, takes the whole node.
     """
     gpu = {}
-    if kind == TRAINERS and gpus:
+    if kind == PoolKind.TRAINERS and gpus:
         gpu = {"num_gpus": 1.0}
-    return {"num_cpus": 1.0, "memory": int(min(EXPECTED_BYTES[kind], memory_bytes)), **gpu}
+    expected_bytes = PoolKind(kind).expected_bytes
+    return {"num_cpus": 1.0, "memory": int(min(expected_bytes, memory_bytes)), **gpu}
 
 
 class _RayChildren:

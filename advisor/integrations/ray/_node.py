@@ -32,7 +32,7 @@ from advisor.integrations.ray._file_transfer import (
     FileRef,
     replace_paths,
 )
-from advisor.isolation import CallLimits, ChildPool, Pause, map_pools
+from advisor.isolation import CallLimits, ChildPool, Pause, PoolKind
 from advisor.version import __version__
 
 LOOKS_EVERY_S = 0.3
@@ -228,7 +228,7 @@ def _open_pool(kind: str, _gpus: str | None) -> ChildPool:
 
     So imports are paid once.
     """
-    return map_pools()[kind](None)
+    return PoolKind(kind).open(None)
 
 
 def _fetch_bundle(reference: object) -> Bundle:

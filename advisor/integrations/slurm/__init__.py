@@ -28,7 +28,7 @@ from advisor.integrations.slurm._calls import (
     describe_state,
     serve,
 )
-from advisor.isolation import TRAINERS, UNWANTED, CallLimits, Pause, TimedOut, map_pools
+from advisor.isolation import UNWANTED, CallLimits, Pause, PoolKind, TimedOut
 from advisor.store import YamlDocument, cache_root
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class SlurmExecutor:
         self._lock = threading.Lock()
         self._closed = False
         self._looked = 0.0
-        names = ("jobs", TRAINERS) if settings["training"] else ("jobs",)
+        names = ("jobs", PoolKind.TRAINERS) if settings["training"] else ("jobs",)
         self._queues = {name: _Queue(name, self._submit) for name in names}
         self._submitters = {name: self._make_submitter(name) for name in names}
         self.calls = CallFolder(self._folder)
@@ -182,7 +182,9 @@ class SlurmExecutor:
         # Jobs run on other machines than measurements, so neither waits for the other.
         self.machine = Machine(AHEAD * workers, separate_measurements=True)
         self.host = host.describe()
-        self.pools = {kind: _SlurmChildren(self, kind) for kind in map_pools()}
+        self.pools: dict[str, _SlurmChildren] = {
+            kind: _SlurmChildren(self, kind) for kind in PoolKind
+        }
 
     def on_device(
         self, device: str, function: Callable[..., Result], /, *arguments: object
@@ -273,7 +275,7 @@ class SlurmExecutor:
 
         logging.getLogger("submitit").setLevel(logging.ERROR)
         parameters = dict(self._settings["jobs"])
-        if name == TRAINERS:
+        if name == PoolKind.TRAINERS:
             parameters.update(self._settings["training"] or {})
         try:
             submitter = submitit.AutoExecutor(

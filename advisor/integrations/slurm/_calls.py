@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core import AdvisorError, StageError
-from advisor.isolation import CallLimits, ChildPool, Pause, map_pools
+from advisor.isolation import CallLimits, ChildPool, Pause, PoolKind
 from advisor.store import write_atomically
 
 LOOKS_EVERY_S = 0.2
@@ -189,7 +189,7 @@ def _answer_calls(calls: CallFolder, queue: str, job: str, idle_s: float) -> Non
             # A pickle of our own search, in a folder where only this user may write.
             call = pickle.loads(file.read_bytes())  # noqa: S301
             if call.kind not in pools:
-                pools[call.kind] = map_pools()[call.kind](None)
+                pools[call.kind] = PoolKind(call.kind).open(None)
             calls.put_answer(name, _run_call(calls, name, call, pools[call.kind]))
         # After the answer: a job that is killed before this line gives the call to another job.
         file.unlink()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from advisor.core import HEAD
+from advisor.core import TrainingName
 from advisor.tasks._task import OnMaps, TaskFunctions
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Anomaly(OnMaps):
     @property
     def trainings(self) -> tuple[str, ...]:
         """The only training recipe: what is usual is learnt from the maps of a frozen backbone."""
-        return (HEAD,)
+        return (TrainingName.HEAD,)
 
     @property
     def functions(self) -> TaskFunctions:
@@ -57,10 +57,13 @@ class Anomaly(OnMaps):
 
     def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: object) -> Job:
         """Return the job that learns what is usual in the good images of a part."""
-        from advisor.tasks.anomaly._network import learn
+        from advisor.catalog import build_model
+        from advisor.engine import input_spec
+        from advisor.tasks.anomaly._jobs import HEAT
+        from advisor.training import learn_usual
 
         rows = zip(part.paths, part.groups or part.indices, part.labels, strict=True)
         images = [(path, group) for path, group, label in rows if not label]
-        return partial(
-            learn, card, materials.weights[card.name], images, materials.question.seed, to.model
-        )
+        build = partial(build_model, card, materials.weights[card.name])
+        seed = materials.question.seed
+        return partial(learn_usual, build, input_spec(card), images, seed, to.model, HEAT)

@@ -8,7 +8,7 @@ how its scores are calibrated), ``_judging.py`` (figures), ``_answers.py`` and
 
 from __future__ import annotations
 
-from advisor.core import FINETUNE_ALL, HEAD, METRICS, Gain, OwnCards
+from advisor.core import METRICS, Gain, OwnCards, TrainingName
 from advisor.tasks.detection._task import Detection
 
 DETECTION = Detection(
@@ -17,7 +17,7 @@ DETECTION = Detection(
     metric="mAP@0.5",
     by_class="AP@0.5",
     by_class_is="average precision of a class's boxes at an overlap of 0.5",
-    default=(HEAD, FINETUNE_ALL),
+    default=(TrainingName.HEAD, TrainingName.FINETUNE_ALL),
     needs="images with boxes",
     right_if="A box is right if it overlaps a true one of its class by half.",
     metrics=tuple(name for name, metric in METRICS.items() if metric.of_boxes),

@@ -1,13 +1,14 @@
 """Semantic segmentation: a class for each pixel of an image.
 
 ``SEGMENTATION`` states the facts of the task. Read ``_task.py`` first (its methods), then
-``_images.py`` (what is read and checked), ``_network.py`` (the decoder), ``_jobs.py`` (how a file
-runs), ``_judging.py`` (figures), ``_drawing.py``, ``_answers.py`` and ``_shipping.py`` (bundle).
+``_images.py`` (what is read and checked), ``_jobs.py`` (how a file runs), ``_judging.py``
+(figures), ``_drawing.py``, ``_answers.py`` and ``_shipping.py`` (bundle). The decoder is in
+``training/_on_maps/pixels.py``.
 """
 
 from __future__ import annotations
 
-from advisor.core import FINETUNE_ALL, HEAD, Gain
+from advisor.core import Gain, TrainingName
 from advisor.tasks.segmentation._task import Segmentation
 
 SEGMENTATION = Segmentation(
@@ -16,7 +17,7 @@ SEGMENTATION = Segmentation(
     metric="mean IoU",
     by_class="IoU",
     by_class_is="pixels of a class in both masks, over those in either",
-    default=(HEAD, FINETUNE_ALL),
+    default=(TrainingName.HEAD, TrainingName.FINETUNE_ALL),
     needs="images with masks",
     side=256,
     cards=4,

@@ -10,10 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from advisor.datasets import InputSpec
 from advisor.measurement import Floats, Runner
-from advisor.tasks.segmentation._network import SCORES, Classes
+
+Classes = NDArray[np.uint8]
+SCORES = "scores"  # Output of the file: a probability of each class for each pixel, (1, S, S, C)
+
+
+def resize_labels(labels: Classes, size: tuple[int, int]) -> Classes:
+    """Return classes at another height and width, each that of the nearest pixel."""
+    return np.asarray(Image.fromarray(labels).resize(size[::-1], Image.Resampling.NEAREST))
 
 
 class Segmenter(Runner[Classes]):

@@ -26,7 +26,7 @@ from advisor.tasks._judge import (
     describe_classes,
 )
 from advisor.tasks.segmentation._drawing import colour_mask, colours
-from advisor.tasks.segmentation._network import Classes, resize_labels
+from advisor.tasks.segmentation._jobs import Classes, resize_labels
 
 LONGEST = 512  # Side in pixels at which masks are compared, at most
 # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al.

@@ -41,17 +41,18 @@ class Segmentation(HeadOnMaps):
     @property
     def head(self) -> HeadKind:
         """The decoder that is trained."""
-        from advisor.tasks.segmentation._network import decoder
-        from advisor.training import HeadKind, Hyperparameters
+        from advisor.tasks.segmentation._jobs import SCORES
+        from advisor.training import HeadKind, Hyperparameters, pixel_decoder
 
         alone = Hyperparameters(12, batch=8, learning_rate=8e-3, averaging=0.99, least_steps=300)
         tuned = replace(alone, epochs=14, learning_rate=2e-3)
         whole = replace(tuned, epochs=20, backbone_rate=0.2, batch_statistics=True)
-        return HeadKind(32, decoder(self.side), alone, tuned, whole)
+        return HeadKind(32, pixel_decoder(self.side, SCORES), alone, tuned, whole)
 
     def labels(self, mask: Any, card: Card) -> Labels:
         """Return the mask of an image at the side of the network."""
-        from advisor.tasks.segmentation._network import PackedMask, resize_labels
+        from advisor.tasks.segmentation._jobs import resize_labels
+        from advisor.training import PackedMask
 
         return PackedMask.of(resize_labels(mask.labels(), (self.side, self.side)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import FINETUNE_CACHED, HEAD, UsageError, plural, recipe_of
+from advisor.core import TrainingName, UsageError, plural, recipe_of
 from advisor.tasks._task import FunctionTask, TaskFunctions
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Tagging(FunctionTask):
         """The training recipes: a head on the features of a frozen backbone,
         and fine-tuning on cached maps.
         """
-        return (HEAD, FINETUNE_CACHED)
+        return (TrainingName.HEAD, TrainingName.FINETUNE_CACHED)
 
     def own_files(self) -> OwnFiles:
         """Return what is done with users' own taggers."""

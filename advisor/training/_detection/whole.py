@@ -24,8 +24,7 @@ from advisor.training._on_maps.train import HeadKind
 if TYPE_CHECKING:
     import keras
 
-    from advisor.catalog import Card
-    from advisor.core import WeightsFile
+    from advisor.training._on_maps.learnt_detector import LearntDetector
 
 SCALES = (CENTRE_SCALE, CENTRE_SCALE, SIDE_SCALE, SIDE_SCALE)
 """Factors of the encodings of y, x, height and width in the files that are made here."""
@@ -44,9 +43,7 @@ def detector_head(whole: bool) -> HeadKind:
     return HeadKind(COARSEST, box_detector_head, alone, finetuning_all=tuned)
 
 
-def begin_detector(
-    card: Card, weights: WeightsFile | None, classes: int
-) -> tuple[keras.Model, TrainableHead]:
+def begin_detector(detector: LearntDetector, classes: int) -> tuple[keras.Model, TrainableHead]:
     """Return the backbone of a whole detector, and its neck and head, which keep what they learnt.
 
     The layers that tell classes are new, with logits (n, N, C). Those that move boxes have their
@@ -54,9 +51,6 @@ def begin_detector(
     """
     import keras
 
-    from advisor.catalog import build_detector
-
-    detector = build_detector(card, weights)
     anchors = detector.anchors_of_place
     logits = []
     encodings = []

@@ -1,16 +1,16 @@
-"""Fine-tune a backbone and its head in Keras, from a card to a float ``.tflite``.
+"""Fine-tune a backbone and its head in Keras, from a pretrained network to a float ``.tflite``.
 
-The stages of a search call :func:`tune_card` in a child process, once to compare and once for the
-network that ships; a time limit ends a call, and a later one continues it. Begin here, then read
-`finetune.py` (one training), `network.py` and `halves.py` (its networks), `maps.py` (kept maps),
-`optimizer.py` (its steps), `finetuning.py` and `hyperparameters.py`. Equal images and
+The stages of a search call :func:`tune_network` in a child process, once to compare and once for
+the network that ships; a time limit ends a call, and a later one continues it. Begin here, then
+read `finetune.py` (one training), `network.py` and `halves.py` (its networks), `maps.py` (kept
+maps), `optimizer.py` (its steps), `finetuning.py` and `hyperparameters.py`. Equal images and
 hyperparameters give equal networks, bit by bit; a change of them raises ``FINETUNE_VERSION``.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,9 +36,6 @@ from advisor.training._head import Head
 if TYPE_CHECKING:
     import keras
 
-    from advisor.catalog import Card
-    from advisor.core import WeightsFile
-
 __all__ = [
     "FINETUNE_VERSION",
     "FINETUNING",
@@ -47,7 +44,7 @@ __all__ = [
     "TrainingTime",
     "TuningImages",
     "epochs_done",
-    "tune_card",
+    "tune_network",
 ]
 
 _SHIPS = "ships"  # Folder beside the maps with a note for each training that ships
@@ -69,9 +66,9 @@ class TuningImages:
     scores: str = ""  # output with a score for each label; empty for probabilities of classes
 
 
-def tune_card(
-    card: Card,
-    weights: WeightsFile | None,
+def tune_network(
+    build: Callable[[], keras.Model],
+    spec: InputSpec,
     tuning_images: TuningImages,
     hyperparameters: Finetuning,
     checkpoints: Path,
@@ -80,23 +77,21 @@ def tune_card(
     maps: Path | None = None,
     limit: TrainingTime | None = None,
 ) -> dict[str, Any]:
-    """Fine-tune a card; write its float classifier to ``path``, and its weights beside it.
+    """Fine-tune a network; write its float classifier to ``path``, and its weights beside it.
 
-    A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an
-    earlier call, to continue training with the validation part too. ``maps`` is the folder for the
-    maps of frozen layers, from the compared model to the one that ships; None keeps them in
-    ``checkpoints``. The complete training of the one that ships removes it, and the checkpoints of
-    trainings that continued what a time limit had ended. ``limit`` says what a time limit means:
-    the result is ``shortened`` where it chose the hyperparameters, or left no time for all.
+    ``build`` makes it, from an image as in ``spec`` to the output ``features``. A later call with
+    the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an earlier call, to
+    continue training with the validation part too. ``maps`` is the folder for the maps of frozen
+    layers, from the compared model to the one that ships; None keeps them in ``checkpoints``. The
+    complete training of the one that ships removes it, and the checkpoints of trainings that
+    continued what a time limit had ended. ``limit`` says what a time limit means: the result is
+    ``shortened`` where it chose the hyperparameters, or left no time for all.
     """
     import keras
 
-    from advisor.catalog import build_model
-
     try:
-        model = build_model(card, weights)
+        model = build()
         backbone = keras.Model(model.inputs[0], model.output["features"])
-        spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         data = _read_data(tuning_images, spec)
         begun = None if after is None else after.with_name(WEIGHTS_FILE)
         # Several trainings may ship from one compared network.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from advisor.core import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, recipe_of
+from advisor.core import TrainingName, recipe_of
 from advisor.training._augmentation import Augmentation
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._loop import Reserve
@@ -35,9 +35,9 @@ _RANDOM_FIRST = 3
 _OF_TRAINING = ("trained", "shrink", "l2_sp")
 
 FINETUNING: Mapping[str, Finetuning] = {
-    FINETUNE_CACHED: Finetuning(
-        trained=recipe_of(FINETUNE_CACHED).layers,
-        cached=recipe_of(FINETUNE_CACHED).cached,
+    TrainingName.FINETUNE_CACHED: Finetuning(
+        trained=recipe_of(TrainingName.FINETUNE_CACHED).layers,
+        cached=recipe_of(TrainingName.FINETUNE_CACHED).cached,
         copies=2,
         epochs=6,
         least_steps=120,
@@ -45,8 +45,10 @@ FINETUNING: Mapping[str, Finetuning] = {
         averaging=50.0,
         augmentation=Augmentation(crop=0.8, colour=0.1, mixup=0.0),
     ),
-    FINETUNE_TOP: Finetuning(trained=recipe_of(FINETUNE_TOP).layers),
-    FINETUNE_ALL: Finetuning(trained=recipe_of(FINETUNE_ALL).layers, lowest_rate=0.1),
+    TrainingName.FINETUNE_TOP: Finetuning(trained=recipe_of(TrainingName.FINETUNE_TOP).layers),
+    TrainingName.FINETUNE_ALL: Finetuning(
+        trained=recipe_of(TrainingName.FINETUNE_ALL).layers, lowest_rate=0.1
+    ),
 }
 """The hyperparameters of each recipe by its name. ``finetune_cached`` trains on maps of the lower
 layers, about two thirds of the MACs of a mobile network; ``finetune_all`` trains the first layers

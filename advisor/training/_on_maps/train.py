@@ -41,8 +41,7 @@ from advisor.training._on_maps.training_start import WEIGHTS, TrainingStart
 if TYPE_CHECKING:
     import keras
 
-    from advisor.catalog import Card
-    from advisor.core import WeightsFile
+    from advisor.training._on_maps.learnt_detector import LearntDetector
 
 FINETUNING = Hyperparameters(epochs=14)
 """Hyperparameters that train head and backbone together.
@@ -65,11 +64,9 @@ class HeadKind:
     finetuning: Hyperparameters = FINETUNING  # of head and backbone together
     # The same where all layers learn; None: as where some do.
     finetuning_all: Hyperparameters | None = None
-    #: returns the backbone and the head of a card whose network has a head; None:
+    #: returns the backbone and the head of a detector, for so many classes; None:
     #: a new head on the maps of a backbone.
-    begin: Callable[[Card, WeightsFile | None, int], tuple[keras.Model, TrainableHead]] | None = (
-        None
-    )
+    begin: Callable[[LearntDetector, int], tuple[keras.Model, TrainableHead]] | None = None
 
     def choose_hyperparameters(self, share: float) -> Hyperparameters:
         """Return the hyperparameters of training the head and a share of the backbone's layers."""
@@ -78,21 +75,20 @@ class HeadKind:
         return self.finetuning
 
     def divide(
-        self,
-        card: Card,
-        weights: WeightsFile | None,
-        classes: int,
-        seed: int,
+        self, build: Callable[[], Any], classes: int, seed: int
     ) -> tuple[keras.Model, TrainableHead]:
-        """Return a card's backbone, from an image to its maps, and the head on these maps."""
+        """Return a network's backbone, from an image to its maps, and the head on these maps.
+
+        ``build`` makes what :attr:`begin` takes, or without it a Keras model with the output
+        ``features``.
+        """
         import keras
 
-        from advisor.catalog import build_model
-
         if self.begin:
+            # Building the detector draws random numbers too, from the seed of its new layers.
             keras.utils.set_random_seed(seed)
-            return self.begin(card, weights, classes)
-        model = build_model(card, weights)
+            return self.begin(build(), classes)
+        model = build()
         backbone = keras.Model(model.inputs[0], model.output["features"])
         maps = with_maps(backbone, self.coarsest)
         shapes = [tuple(output.shape[1:]) for output in maps.outputs]
@@ -151,8 +147,8 @@ class Trained:
 
 
 def train(
-    card: Card,
-    weights: WeightsFile | None,
+    build: Callable[[], Any],
+    spec: InputSpec,
     images: LabelledImages[Any],
     classes: int,
     kind: HeadKind,
@@ -161,8 +157,9 @@ def train(
     start: TrainingStart = NEW,
     tell: Tell = tell_nobody,
 ) -> Trained:
-    """Train a head on a card's backbone, which is frozen or learns too.
+    """Train a head on the backbone of a network, which is frozen or learns too.
 
+    ``build`` makes the network as :meth:`HeadKind.divide` says; its input is as in ``spec``.
     ``start`` may go on from an earlier training. ``folder`` is for maps, which take up to 2 GB, or
     pixels; the caller removes it. ``tell`` is as of :func:`.fit.fit`. Raises StageError if the
     maps do not fit on disk, an image cannot be read, or the training diverged.
@@ -171,8 +168,7 @@ def train(
 
     timer = Timer(start.seconds, start.reserve)
     try:
-        maps, head = kind.divide(card, weights, classes, seed)
-        spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+        maps, head = kind.divide(build, classes, seed)
         hyperparameters = kind.hyperparameters
         if start.share:
             hyperparameters = kind.choose_hyperparameters(start.share)

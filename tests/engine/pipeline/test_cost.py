@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog import Catalogue
-from advisor.core import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET, HeadFacts
+from advisor.core import HeadFacts, TrainingName
 from advisor.engine import Resources, Results, Scope, Stage, StageName, VariantStages, Workload
 from advisor.engine._pipeline.cost import DETECTOR_START_S, TRAINING_WALL, detector_s
 from advisor.engine._pipeline.cost_calibration import MOST, CostCalibration
@@ -26,10 +26,10 @@ from tests.tables import with_cases
 
 CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
 RECIPES = ("float32", "int8")
-WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
+WORKLOAD = Workload((TrainingName.HEAD, TrainingName.FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
 NUMBERS = itertools.count()
 GOLDEN = Path(__file__).with_name("cache_keys.json")
-TRAININGS = (HEAD_SUBSET, HEAD, FINETUNE_CACHED)
+TRAININGS = (TrainingName.HEAD_SUBSET, TrainingName.HEAD, TrainingName.FINETUNE_CACHED)
 
 
 def test_a_detector_costs_more_with_every_image_with_a_larger_input_and_fine_tuned() -> None:
@@ -46,8 +46,8 @@ def test_the_shares_of_all_variants_are_the_cost_of_the_card_and_one_stage_is_co
     names = [stage.name for stage in plain.stages(CARD)]
     assert dict(zip(names, more, strict=True))[StageName.COMPRESS] == 3.0
     assert {ratio for name, ratio in zip(names, more, strict=True) if name is not StageName.COMPRESS} == {1.0}
-    model = CostModel(Workload((HEAD,), RECIPES, WORKLOAD.images))
-    shared = sum(model.variant_s(CARD, (HEAD, recipe)) for recipe in RECIPES)
+    model = CostModel(Workload((TrainingName.HEAD,), RECIPES, WORKLOAD.images))
+    shared = sum(model.variant_s(CARD, (TrainingName.HEAD, recipe)) for recipe in RECIPES)
     assert shared == pytest.approx(model.total_s(model.stages(CARD)))
 
 

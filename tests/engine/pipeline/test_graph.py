@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from advisor.catalog import Catalogue
 from advisor.compression import RECIPES
-from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, NO_TRAINING, HeadFacts
+from advisor.core import HeadFacts, TrainingName
 from advisor.datasets import Dataset, LabelledImage, Split, SplitPart
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.devices import DeviceTarget
@@ -28,8 +28,8 @@ from tests.tables import with_cases
 
 CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
 NAMES = tuple(recipe.name for recipe in RECIPES)
-TRAINED = Workload((HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
-PUBLISHED = Workload((NO_TRAINING,), ("float32", "int8"))
+TRAINED = Workload((TrainingName.HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
+PUBLISHED = Workload((TrainingName.NONE,), ("float32", "int8"))
 BOXED = replace(TRAINED, question=Question(DETECTION.name))
 CLASSES = ("a", "b")
 
@@ -45,15 +45,15 @@ def test_a_variant_has_its_stages(training: str, form: str, images: str, expecte
 
 
 def test_a_head_needs_no_process_with_tensorflow_unless_the_card_has_no_graph_file_of_its_side() -> None:
-    stages = VariantStages(CARD, HEAD, "int8", TRAINED)
+    stages = VariantStages(CARD, TrainingName.HEAD, "int8", TRAINED)
     pools = {stage.resources.pool for stage in with_all_before((*stages.evaluation, *stages.judging))}
     assert not pools & {Pool.HEAVY, Pool.TRAINERS}
     assert convert_stage(CARD.at(320)).resources.pool is Pool.HEAVY
 
 
-@pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])
+@pytest.mark.parametrize("training", [TrainingName.HEAD, TrainingName.FINETUNE_TOP])
 def test_no_stage_of_the_file_that_learns_from_all_images_reads_the_holdout_to_judge_it(training: str) -> None:
-    workload = replace(TRAINED, trainings=(HEAD, FINETUNE_TOP))
+    workload = replace(TRAINED, trainings=(TrainingName.HEAD, TrainingName.FINETUNE_TOP))
     stages = VariantStages(CARD, training, "int8", workload)
     learning = {stage for stage in with_all_before((stages.on_all,)) if stage.scope.purpose == Purpose.ALL}
     assert {StageName.CALIBRATE, StageName.COMPRESS, StageName.CONFIDENCE} < {stage.name for stage in learning}
@@ -67,9 +67,11 @@ def test_no_stage_of_the_file_that_learns_from_all_images_reads_the_holdout_to_j
 @pytest.mark.parametrize(("purpose", "changed"), [(Purpose.SHIP, 1), (Purpose.ALL, 2)])
 def test_a_final_head_of_other_labels_is_another_one(tmp_path: Path, purpose: Purpose, changed: int) -> None:
     """Image 1 is of validation, image 2 of the hold-out: the compared head has learnt from neither."""
-    workload = Workload((HEAD,), ("float32",), _images(()).counts)
+    workload = Workload((TrainingName.HEAD,), ("float32",), _images(()).counts)
     chosen = TrainedHead(Path(), "b" * 64, HeadFacts("last_layer", 0.1, False, 0.9, 100))
-    results = Results({cut_stage(CARD, FEATURES): FloatModel(Path(), "a" * 64), fit_head(CARD, HEAD, workload): chosen})
+    results = Results(
+        {cut_stage(CARD, FEATURES): FloatModel(Path(), "a" * 64), fit_head(CARD, TrainingName.HEAD, workload): chosen}
+    )
 
     def inputs(images: Images) -> object:
         given = materials(tmp_path, images, weights={CARD.name: None})
@@ -88,7 +90,7 @@ def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_
     chrome = LocalTarget("chromium", DeviceTarget("litert-wasm", "litert-web", "cpu", precisions=("float32", "int8")))
     micro = LocalTarget("stm32h743", DeviceTarget("tflm", "tflite-micro", "cpu", precisions=("int8",)))
     workload = replace(TRAINED, local_targets=(onnx, chrome, micro, replace(micro, device="esp32-s3")))
-    floats, rounded = (VariantStages(CARD, HEAD, form, workload) for form in ("float32", "int8"))
+    floats, rounded = (VariantStages(CARD, TrainingName.HEAD, form, workload) for form in ("float32", "int8"))
     assert [names(floats)[name] for name in ("twin", "runtime", "arena")] == [1, 2, 0]
     assert [names(rounded)[name] for name in ("twin", "runtime", "arena")] == [1, 2, 1]
     assert all(rounded.ships in stage.after for stage in rounded.in_other_runtimes)
@@ -104,7 +106,7 @@ def test_stages_that_hold_the_features_of_all_images_may_take_the_memory_of_thes
     few, many = (
         {stage.name: stage.resources for stage in with_all_before((*stages.evaluation, stages.with_unknown))}
         for stages in (
-            VariantStages(CARD, HEAD, "float32", replace(TRAINED, images=image_counts(images, 200, 250)))
+            VariantStages(CARD, TrainingName.HEAD, "float32", replace(TRAINED, images=image_counts(images, 200, 250)))
             for images in (1000, 75_000)
         )
     )
@@ -116,18 +118,20 @@ def test_stages_that_hold_the_features_of_all_images_may_take_the_memory_of_thes
 
 
 def test_a_first_look_reads_some_images_and_robust_accuracy_those_under_capture_conditions_too() -> None:
-    found = names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, question=Question(robust=True))))
+    found = names(VariantStages(CARD, TrainingName.HEAD, "int8", replace(TRAINED, question=Question(robust=True))))
     assert (found["features"], found["capture"]) == (6, 1)
-    workload = replace(TRAINED, trainings=(HEAD_SUBSET, HEAD))
-    stages = VariantStages(CARD, HEAD_SUBSET, "float32", workload)
+    workload = replace(TRAINED, trainings=(TrainingName.HEAD_SUBSET, TrainingName.HEAD))
+    stages = VariantStages(CARD, TrainingName.HEAD_SUBSET, "float32", workload)
     assert stages.ships == stages.compared
-    assert {stage.scope.training for stage in with_all_before(stages.evaluation)} == {"", HEAD_SUBSET}
+    assert {stage.scope.training for stage in with_all_before(stages.evaluation)} == {"", TrainingName.HEAD_SUBSET}
     assert stages.judging == ()
 
 
 def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> None:
-    workload = replace(TRAINED, trainings=(HEAD, FINETUNE_TOP), question=Question(tune_training=3))
-    ships = make_variant(CARD, FINETUNE_TOP, "float32", Purpose.SHIP, workload)
+    workload = replace(
+        TRAINED, trainings=(TrainingName.HEAD, TrainingName.FINETUNE_TOP), question=Question(tune_training=3)
+    )
+    ships = make_variant(CARD, TrainingName.FINETUNE_TOP, "float32", Purpose.SHIP, workload)
     tuned = [stage for stage in with_all_before([ships]) if stage.name is StageName.FINETUNE_TOP]
     details = [stage.scope.detail or stage.scope.purpose for stage in tuned]
     assert details == ["trial 0", "trial 1", "trial 2", "compare", "ship"]
@@ -135,16 +139,17 @@ def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> Non
 
 
 def test_a_recipe_that_decides_on_scores_decides_on_the_file_that_is_compared() -> None:
-    ships = make_variant(CARD, HEAD, "mixed_int8", Purpose.SHIP, TRAINED)
-    assert make_variant(CARD, HEAD, "mixed_int8", Purpose.COMPARE, TRAINED) in ships.after
-    plain = make_variant(CARD, HEAD, "int8", Purpose.SHIP, TRAINED)
-    assert make_variant(CARD, HEAD, "int8", Purpose.COMPARE, TRAINED) not in plain.after
+    ships = make_variant(CARD, TrainingName.HEAD, "mixed_int8", Purpose.SHIP, TRAINED)
+    assert make_variant(CARD, TrainingName.HEAD, "mixed_int8", Purpose.COMPARE, TRAINED) in ships.after
+    plain = make_variant(CARD, TrainingName.HEAD, "int8", Purpose.SHIP, TRAINED)
+    assert make_variant(CARD, TrainingName.HEAD, "int8", Purpose.COMPARE, TRAINED) not in plain.after
 
 
 def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_file() -> None:
     workload = replace(TRAINED, recipes=("float32", "dynamic_int8", "int8", "mixed_int8"))
     found = {
-        name: set(with_all_before(VariantStages(CARD, HEAD, name, workload).evaluation)) for name in workload.recipes
+        name: set(with_all_before(VariantStages(CARD, TrainingName.HEAD, name, workload).evaluation))
+        for name in workload.recipes
     }
     calibrations = {form: {s for s in some if s.name is StageName.CALIBRATE} for form, some in found.items()}
     assert not calibrations["float32"]
@@ -153,10 +158,15 @@ def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_
     assert calibrations["int8"] - {ships} <= set(ships.after)
 
 
-@pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])
+@pytest.mark.parametrize("training", [TrainingName.HEAD, TrainingName.FINETUNE_TOP])
 @given(recipe=st.sampled_from(NAMES), robust=st.booleans(), trials=st.integers(0, 2))
 def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, robust: bool, trials: int) -> None:
-    workload = Workload((HEAD, FINETUNE_TOP), NAMES, TRAINED.images, Question(robust=robust, tune_training=trials))
+    workload = Workload(
+        (TrainingName.HEAD, TrainingName.FINETUNE_TOP),
+        NAMES,
+        TRAINED.images,
+        Question(robust=robust, tune_training=trials),
+    )
     order = list(StageName)
     stages = VariantStages(CARD, training, recipe, workload)
     for stage in with_all_before([*stages.evaluation, *stages.judging]):
@@ -166,17 +176,17 @@ def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, rob
 
 
 def test_only_finalists_of_images_are_judged_and_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
-    assert VariantStages(CARD, NO_TRAINING, "int8", PUBLISHED).judging == ()
+    assert VariantStages(CARD, TrainingName.NONE, "int8", PUBLISHED).judging == ()
     asked = replace(TRAINED, question=Question(robust=True))
-    plain, robust = (VariantStages(CARD, HEAD, "int8", each).judging for each in (TRAINED, asked))
+    plain, robust = (VariantStages(CARD, TrainingName.HEAD, "int8", each).judging for each in (TRAINED, asked))
     assert [stage.name for stage in plain] == [StageName.SCORE]
     assert [stage.name for stage in robust] == [StageName.SCORE, StageName.CAPTURE]
-    assert names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, own_holdout=True)))["expectation"] == 0
+    assert names(VariantStages(CARD, TrainingName.HEAD, "int8", replace(TRAINED, own_holdout=True)))["expectation"] == 0
 
 
 def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    made = {purpose: DETECTION.model(CARD, HEAD, purpose, BOXED) for purpose in Purpose}
+    made = {purpose: DETECTION.model(CARD, TrainingName.HEAD, purpose, BOXED) for purpose in Purpose}
     stages = {**made, Purpose.SHIP: made[Purpose.SHIP].after[0]}
     done = Results({made[Purpose.COMPARE]: FloatModel(tmp_path, "1")})
     learnt = {purpose: stage.inputs(given, done)["pictures"] for purpose, stage in stages.items()}
@@ -191,21 +201,21 @@ def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path
 
 def test_another_size_of_the_input_is_another_detector(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    small, large = (DETECTION.model(card, HEAD, Purpose.COMPARE, BOXED) for card in (CARD, CARD.at(320)))
+    small, large = (DETECTION.model(card, TrainingName.HEAD, Purpose.COMPARE, BOXED) for card in (CARD, CARD.at(320)))
     assert small.inputs(given, Results({})) != large.inputs(given, Results({}))
 
 
 def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:
-    classifier = VariantStages(CARD, HEAD, "int8", TRAINED)
+    classifier = VariantStages(CARD, TrainingName.HEAD, "int8", TRAINED)
     adjusted, *others = classifier.ships.after
     assert adjusted.name == StageName.ADJUST
     assert others == [classifier.scored, classifier.head, classifier.reference.scored]
     assert classifier.made in adjusted.after
     assert classifier.timed.after == (classifier.made,)
     for stages in (
-        VariantStages(CARD, NO_TRAINING, "int8", PUBLISHED),
-        VariantStages(CARD, HEAD, "int8", BOXED),
-        VariantStages(CARD, HEAD_SUBSET, "float32", TRAINED),
+        VariantStages(CARD, TrainingName.NONE, "int8", PUBLISHED),
+        VariantStages(CARD, TrainingName.HEAD, "int8", BOXED),
+        VariantStages(CARD, TrainingName.HEAD_SUBSET, "float32", TRAINED),
     ):
         assert stages.ships == stages.made
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog import Catalogue
-from advisor.core import HEAD_SUBSET, Evaluation, Limits, Status, UsageError
+from advisor.core import Evaluation, Limits, Status, TrainingName, UsageError
 from advisor.engine import Images, Progress, Request, Role, StageName, resolve, run_search
 from advisor.engine._pipeline.images import LARGE
 from advisor.engine._pipeline.rule import Rules
@@ -97,7 +97,7 @@ def test_a_graph_of_another_input_is_no_detector_and_a_large_set_of_boxes_gets_n
     images = boxed_images()
     large = replace(images, split=replace(images.split, train=tuple(range(LARGE + 1))))
     assert replace(resolve_cards(asked()), images=large).trainings == DETECTION.default
-    assert replace(resolve_cards(asked(CLASSIFICATION.name)), images=large).trainings[0] == HEAD_SUBSET
+    assert replace(resolve_cards(asked(CLASSIFICATION.name)), images=large).trainings[0] == TrainingName.HEAD_SUBSET
 
 
 def test_cards_that_cannot_fit_into_the_flash_are_left_out_unless_named() -> None:

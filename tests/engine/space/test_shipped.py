@@ -11,7 +11,7 @@ import pytest
 
 from advisor.catalog import Catalogue
 from advisor.catalog._user_models import import_model
-from advisor.core import FINETUNE_CACHED, HEAD, UsageError
+from advisor.core import TrainingName, UsageError
 from advisor.engine import Images, Question, resolve, with_files
 from advisor.engine._space.candidates import Candidates, require_known_classes
 from advisor.engine._space.question_images import read_images
@@ -78,12 +78,14 @@ def test_beside_names_only_these_take_part_and_alone_it_leaves_the_usual_cards_i
 
 
 def test_it_has_one_configuration_a_thread_count_in_its_own_form(file: str) -> None:
-    resolved = asked(file, CARD, compressions=["float16"], training=[HEAD, FINETUNE_CACHED], threads=[1, 2])
+    resolved = asked(
+        file, CARD, compressions=["float16"], training=[TrainingName.HEAD, TrainingName.FINETUNE_CACHED], threads=[1, 2]
+    )
     plan = resolved.plan(Candidates(resolved.cards, dict.fromkeys(card.name for card in resolved.cards), {}))
     own = [
         (each.training, each.compression, each.target.threads) for each in plan.configurations() if each.card == "net"
     ]
-    assert own == [(HEAD, "dynamic_int8", 1), (HEAD, "dynamic_int8", 2)]
+    assert own == [(TrainingName.HEAD, "dynamic_int8", 1), (TrainingName.HEAD, "dynamic_int8", 2)]
     assert plan.size == len(plan.configurations()) == 2 + 2 * 2 * 2
     assert plan.forms == ("float32", "float16", "dynamic_int8")
 

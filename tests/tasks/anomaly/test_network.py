@@ -19,9 +19,9 @@ from advisor.reporting import Answerer, predict
 from advisor.reporting._bundle.bundle import export
 from advisor.store import RunFolder
 from advisor.tasks.anomaly._drawing import heat_png
-from advisor.tasks.anomaly._jobs import Marker, spoil_image
+from advisor.tasks.anomaly._jobs import HEAT, Marker, spoil_image
 from advisor.tasks.anomaly._judging import Marked, pixel_auroc
-from advisor.tasks.anomaly._network import Scale, Usual, with_distances
+from advisor.training._usual_maps import Scale, Usual, with_distances
 from tests.makers.browsers import Browser, ask_page, require_runtime
 from tests.makers.bundles import output_of, ran
 from tests.makers.once import make_once
@@ -63,7 +63,7 @@ def test_a_file_computes_the_same_as_the_gaussians() -> None:
 
     usual = Usual.of(gaussians(), np.eye(3, dtype=np.float32))
     image = keras.Input((4, 5, 3), batch_size=1)
-    file = with_distances(keras.Model(image, keras.layers.Activation("linear")(image)), usual, Scale(0.5, 2.0))
+    file = with_distances(keras.Model(image, keras.layers.Activation("linear")(image)), usual, Scale(0.5, 2.0), HEAT)
     new = gaussians(1, 4)
     over = np.maximum(usual.heat(new) - 0.5, 0) / 1.5
     np.testing.assert_allclose(file(new)["heat"][..., 0], over / (over + 1), rtol=1e-3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Card, Catalogue, Preprocessing, fetch_weights
-from advisor.core import FINETUNE_ALL, FINETUNE_TOP, FLOAT, HEAD, Status
+from advisor.core import FLOAT, Status, TrainingName
 from advisor.datasets import STAYING, InputSpec
 from advisor.engine import (
     FloatModel,
@@ -43,7 +43,7 @@ from tests.tasks.detection.test_judging import held_out
 from tests.tflite.graphs import tiny_detector, tiny_marker
 
 CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
-WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, Question(DETECTION.name))
+WORKLOAD = Workload((TrainingName.HEAD,), ("float32",), boxed_images().counts, Question(DETECTION.name))
 VIEW = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
 
@@ -51,7 +51,9 @@ ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 
 def test_boxes_cannot_be_trained_on_a_file_of_the_user(tmp_path: Path) -> None:
     card = replace(CARD, architecture="tflite_file")
     given = materials(tmp_path, boxed_images(), weights={card.name: None})
-    ended = must_fail(StageAborted, "", walk, DETECTION.model(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
+    ended = must_fail(
+        StageAborted, "", walk, DETECTION.model(card, TrainingName.HEAD, Purpose.COMPARE, WORKLOAD), given
+    )
     assert (ended.status, ended.stage) == (Status.SKIPPED, StageName.HEAD)
     assert ended.reason.startswith("a file of your own has no graph that boxes can be trained on")
 
@@ -77,14 +79,16 @@ def cells(tmp_path: Path, *names: str) -> Images:
 def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
     file = fetch_weights(own, FetchOptions(offline=True))
     given = materials(tmp_path / "cache", cells(tmp_path), weights={own.name: file})
-    compared, shipped, _ = (walk(DETECTION.model(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
+    compared, shipped, _ = (
+        walk(DETECTION.model(own, TrainingName.HEAD, purpose, WORKLOAD), given) for purpose in Purpose
+    )
     assert compared.sha256 == shipped.sha256
     assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
 
 
 def test_a_fixed_detector_is_read_scored_under_the_names_of_the_images_and_timed(tmp_path: Path, own: Card) -> None:
     finished = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
-    stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
+    stages = VariantStages(finished, TrainingName.HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     file, images = fetch_weights(own, FetchOptions(offline=True)), cells(tmp_path)
@@ -98,7 +102,7 @@ def test_a_fixed_detector_is_read_scored_under_the_names_of_the_images_and_timed
 def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, own: Card) -> None:
     file = fetch_weights(own, FetchOptions(offline=True))
     given = materials(tmp_path / "cache", cells(tmp_path, "red", "greem", "blue"), weights={own.name: file})
-    ended = must_fail(StageAborted, "", walk, DETECTION.model(own, HEAD, Purpose.COMPARE, WORKLOAD), given)
+    ended = must_fail(StageAborted, "", walk, DETECTION.model(own, TrainingName.HEAD, Purpose.COMPARE, WORKLOAD), given)
     assert ended.status is Status.SKIPPED
     assert "has no class 'greem' (did you mean 'green'?)" in ended.reason
 
@@ -113,14 +117,14 @@ def named(path: Path) -> Path:
 def test_a_file_of_the_user_names_its_own_labels_and_was_not_retrained(tmp_path: Path, own: Card) -> None:
     given = materials(tmp_path, cells(tmp_path), weights={own.name: None})
     asked = replace(given, question=Question(DETECTION.name))
-    said = CardForms(own, HEAD, Purpose.SHIP).metadata(asked)
+    said = CardForms(own, TrainingName.HEAD, Purpose.SHIP).metadata(asked)
     assert said.labels == COLOURS
     assert said.description.startswith("Object detector cells, not retrained")
 
 
 def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    stage = DETECTION.model(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
+    stage = DETECTION.model(CARD, TrainingName.HEAD, Purpose.COMPARE, WORKLOAD)
     assert stage.resources.pool is Pool.TRAINERS
     assert stage.reads(given) == given.part(Role.TRAIN)
 
@@ -153,7 +157,7 @@ def test_what_a_file_finds_in_each_image_of_a_part_is_written(
 def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     boxes, marks = (
-        DETECTION.model(CARD, HEAD, Purpose.COMPARE, replace(WORKLOAD, question=Question(task)))
+        DETECTION.model(CARD, TrainingName.HEAD, Purpose.COMPARE, replace(WORKLOAD, question=Question(task)))
         for task in (DETECTION.name, COUNTING.name)
     )
     assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": DETECTION.name}
@@ -161,15 +165,18 @@ def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
 
 def test_fine_tuning_starts_from_the_compared_head(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    head = DETECTION.model(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
-    top, every = (DETECTION.model(CARD, each, Purpose.COMPARE, WORKLOAD) for each in (FINETUNE_TOP, FINETUNE_ALL))
+    head = DETECTION.model(CARD, TrainingName.HEAD, Purpose.COMPARE, WORKLOAD)
+    top, every = (
+        DETECTION.model(CARD, each, Purpose.COMPARE, WORKLOAD)
+        for each in (TrainingName.FINETUNE_TOP, TrainingName.FINETUNE_ALL)
+    )
     assert (top.after, top.name, every.name) == ((head,), StageName.FINETUNE_TOP, StageName.FINETUNE_ALL)
     first, second = ({head: FloatModel(tmp_path, sha256)} for sha256 in ("1", "2"))
     assert top.inputs(given, first) != top.inputs(given, second)
     assert top.inputs(given, first) != every.inputs(given, first)
 
 
-@pytest.mark.parametrize("training", [HEAD, FINETUNE_ALL])
+@pytest.mark.parametrize("training", [TrainingName.HEAD, TrainingName.FINETUNE_ALL])
 def test_the_network_that_ships_goes_on_from_the_compared_one(tmp_path: Path, training: str) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     compared, all_images = (DETECTION.model(CARD, training, each, WORKLOAD) for each in (Purpose.COMPARE, Purpose.ALL))
@@ -178,15 +185,15 @@ def test_the_network_that_ships_goes_on_from_the_compared_one(tmp_path: Path, tr
     assert ships.cost_s < 0.8 * compared.cost_s
     assert "goes_on" in ships.inputs(given, {compared: FloatModel(tmp_path, "1")})
     other = replace(WORKLOAD, question=Question(ANOMALY.name))
-    assert not ANOMALY.model(CARD, HEAD, Purpose.SHIP, other).after
+    assert not ANOMALY.model(CARD, TrainingName.HEAD, Purpose.SHIP, other).after
 
 
 def test_the_scores_of_the_file_that_ships_are_calibrated_by_what_the_compared_float_file_finds() -> None:
-    stage = DETECTION.model(CARD, HEAD, Purpose.SHIP, WORKLOAD)
+    stage = DETECTION.model(CARD, TrainingName.HEAD, Purpose.SHIP, WORKLOAD)
     made, scored = stage.after
     assert (stage.name, made.name, scored.name) == (StageName.CONFIDENCE, StageName.HEAD, StageName.SCORE)
-    assert scored == VariantStages(CARD, HEAD, FLOAT, WORKLOAD).scored
-    assert COUNTING.model(CARD, HEAD, Purpose.SHIP, WORKLOAD).name == StageName.HEAD
+    assert scored == VariantStages(CARD, TrainingName.HEAD, FLOAT, WORKLOAD).scored
+    assert COUNTING.model(CARD, TrainingName.HEAD, Purpose.SHIP, WORKLOAD).name == StageName.HEAD
 
 
 def test_calibration_leaves_a_file_whose_scores_are_right_as_it_is(tmp_path: Path) -> None:

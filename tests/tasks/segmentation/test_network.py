@@ -22,13 +22,14 @@ from advisor.reporting._bundle.check import other_mask
 from advisor.store import RunFolder
 from advisor.tasks._judge import PALETTE
 from advisor.tasks.segmentation._drawing import colour_mask
-from advisor.tasks.segmentation._jobs import Segmenter
-from advisor.tasks.segmentation._network import PackedMask, _loss, decoder, resize_labels
+from advisor.tasks.segmentation._jobs import SCORES, Segmenter, resize_labels
 from advisor.tflite import Metadata
-from advisor.training import Hyperparameters, ImageSection, LabelledImages, convert_to_flatbuffer
+from advisor.training import Hyperparameters, LabelledImages, PackedMask, convert_to_flatbuffer, pixel_decoder
 from advisor.training._on_maps import with_maps
+from advisor.training._on_maps.changes import ImageSection
 from advisor.training._on_maps.fit import fit
 from advisor.training._on_maps.kept import keep_maps
+from advisor.training._on_maps.pixels import _loss
 from advisor.training._on_maps.train import join_head
 from tests.makers.browsers import Browser, ask_page, require_runtime
 from tests.makers.bundles import output_of, ran
@@ -50,7 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]
 
     keras.utils.set_random_seed(0)
     maps = with_maps(halvings(pad=True))
-    head = decoder(WIDE)([output.shape[1:] for output in maps.outputs], 3)
+    head = pixel_decoder(WIDE, SCORES)([output.shape[1:] for output in maps.outputs], 3)
     learnt = LabelledImages(paths[:32], [PackedMask.of(mask) for _, mask in made[:32]])
     fit(head, keep_maps(maps, learnt, VIEW, folder, 0), Hyperparameters(24, 8, 8e-3, averaging=0.97))
     data = Metadata("shapes", CLASSES, VIEW.mean, VIEW.std).write_into(convert_to_flatbuffer(join_head(maps, head)))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import Catalogue
 from advisor.core import StageError
 from advisor.measurement import CentreFinder, Detections, Detector, average_precision, box_matches
 from advisor.measurement._box_matches import centre_score
@@ -187,14 +186,15 @@ def test_an_epoch_that_would_end_late_does_not_begin(kept: KeptMaps, monkeypatch
     assert fit(head, kept, Hyperparameters(2), timer=timer)
 
 
-def _as_of_a_card(network: Any) -> Any:
+def _network_of_a_card() -> Any:
     import keras
 
+    network = halvings(pad=True)
     return keras.Model(network.inputs[0], {"features": network.outputs[0]})
 
 
 def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    card, begun = Catalogue.load()["mobilenet_v1_0.25_224"].at(64), list[tuple[Hyperparameters, Any, Any]]()
+    begun = list[tuple[Hyperparameters, Any, Any]]()
     few = LabelledImages(boxed.paths[:4], boxed.labels[:4])
     kind = HeadKind(32, lambda *given: replace(box_detector_head(*given), complete=bytes), Hyperparameters(8))
 
@@ -204,14 +204,14 @@ def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, mo
             weight.assign(weight + 1.0)
         return not timer.is_over()
 
-    monkeypatch.setattr("advisor.catalog._convert.build_model", lambda *_: _as_of_a_card(halvings(pad=True)))
     monkeypatch.setattr(train_module, "fit", learn)
     monkeypatch.setattr(train_module, "convert_to_flatbuffer", lambda _: b"")
-    head = train(card, None, few, 2, kind, 0, tmp_path)
+    head = train(_network_of_a_card, VIEW, few, 2, kind, 0, tmp_path)
     head.write(path := tmp_path / "head.tflite")
-    tuned = train(card, None, few, 2, kind, 0, tmp_path, TrainingStart(path, 0.5))
+    tuned = train(_network_of_a_card, VIEW, few, 2, kind, 0, tmp_path, TrainingStart(path, 0.5))
     tuned.write(path)
-    ships = train(card, None, few, 2, kind, 0, tmp_path, TrainingStart(path, 0.5, goes_on=True, seconds=0.0))
+    goes_on = TrainingStart(path, 0.5, goes_on=True, seconds=0.0)
+    ships = train(_network_of_a_card, VIEW, few, 2, kind, 0, tmp_path, goes_on)
     (_, new, _), (whole, _, published), (further, started, changed) = begun
     assert (further.epochs, further.learning_rate) == (7, whole.learning_rate)
     assert not any(map(np.array_equal, new[:1], started[:1]))

@@ -63,7 +63,7 @@ def learnt(kept: KeptMaps, backbone: Any, tmp_path_factory: pytest.TempPathFacto
 def test_what_was_learnt_stays_and_two_classes_are_new(learnt: Card, kept: KeptMaps, backbone: Any) -> None:
     import keras
 
-    maps, head = begin_detector(learnt, None, 2)
+    maps, head = begin_detector(build_detector(learnt, None), 2)
     pixels = np.random.default_rng(0).normal(size=(2, WIDE, WIDE, 3)).astype(np.float32)
     for one, other in zip(list_outputs(maps(pixels)), list_outputs(backbone(pixels)), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
@@ -77,7 +77,7 @@ def test_what_was_learnt_stays_and_two_classes_are_new(learnt: Card, kept: KeptM
 
 
 def test_it_learns_faster(learnt: Card, kept: KeptMaps, boxed: LabelledImages, backbone: Any, tmp_path: Path) -> None:
-    maps, head = begin_detector(learnt, None, 2)
+    maps, head = begin_detector(build_detector(learnt, None), 2)
     fit(head, kept, FEW)
     new = fitted(box_detector_head, kept, 2, FEW)
     gained = reached(boxed, maps, head, tmp_path) - reached(boxed, backbone, new, tmp_path)

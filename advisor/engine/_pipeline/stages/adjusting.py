@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from advisor.catalog import Card
-from advisor.core import HEAD, form_of, recipe_of
+from advisor.core import TrainingName, form_of, recipe_of
 from advisor.datasets import choose_images
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
@@ -124,7 +124,7 @@ class _Adjusting:
     @cached_property
     def head(self) -> Stage[TrainedHead]:
         """The head of the compared float file, which says how a head is fitted."""
-        return fit_head(self.card, HEAD, self.workload)
+        return fit_head(self.card, TrainingName.HEAD, self.workload)
 
     def list_needed(self) -> tuple[Stage[Any], ...]:
         """Return the stages whose results the work needs."""

@@ -17,7 +17,6 @@ from advisor.catalog import Card, read_published_labels
 from advisor.compression import CalibrationSource, Needs, RecipeInputs, recipe as find_recipe
 from advisor.core import recipe_of
 from advisor.datasets import (
-    CALIBRATION_IMAGES,
     PHOTOGRAPHS_VERSION,
     CalibrationImages,
     InputSpec,
@@ -127,7 +126,7 @@ class CardForms(FormInputs):
         seed = materials.question.seed
         if materials.images is not None:
             train = materials.images.part(Role.TRAIN)
-            chosen = choose_images(train.labels, CALIBRATION_IMAGES, seed)
+            chosen = choose_images(train.labels, CalibrationImages.USUAL, seed)
             paths = tuple(train.paths[index] for index in chosen)
             return CalibrationImages(paths, self.spec, seed, None)
         limit = STAND_IN_CROPS if self.stands_in(materials) else None
@@ -140,7 +139,7 @@ class CardForms(FormInputs):
             return ["photographs", PHOTOGRAPHS_VERSION, materials.question.seed]
         return [
             materials.images.part(Role.TRAIN).fingerprint,
-            CALIBRATION_IMAGES,
+            CalibrationImages.USUAL,
             materials.question.seed,
         ]
 

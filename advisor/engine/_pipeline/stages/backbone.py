@@ -27,7 +27,7 @@ from advisor.engine._pipeline.materials import (
 from advisor.engine._pipeline.resources import Pool, Resources
 from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName
 from advisor.engine._pipeline.stages import jobs
-from advisor.isolation import EXPECTED_BYTES, CallLimits
+from advisor.isolation import CallLimits, PoolKind
 from advisor.measurement import least_cpu_ms
 from advisor.store import ROWS, add_block, sha256_json
 from advisor.tflite import FEATURES, LEVELS_VERSION
@@ -39,7 +39,7 @@ PROBABILITIES = "probabilities"
 MOST_FEATURE_SETS = 1024
 
 CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
-BYTES_A_VALUE = {Pool.HEAVY: 64, Pool.LIGHT: 32}
+BYTES_A_VALUE = {PoolKind.HEAVY: 64, PoolKind.LIGHT: 32}
 """Extra memory that a conversion may take for each value of the model: TensorFlow's converter
 holds the values about sixteen times, at four bytes each (1.6 GB for the 102 MB of ResNet-50).
 Filling a graph file holds them eight times.
@@ -96,10 +96,10 @@ def convert_stage(card: Card) -> Stage[FloatModel]:
 
 def convert_resources(card: Card) -> Resources:
     """Return the place and the limits of the card's conversion: large models need more memory."""
-    pool = Pool.HEAVY if card.needs_converter else Pool.LIGHT
-    values_bytes = BYTES_A_VALUE[pool] * card.params
+    kind = PoolKind.HEAVY if card.needs_converter else PoolKind.LIGHT
+    values_bytes = BYTES_A_VALUE[kind] * card.params
     limits = replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + values_bytes)
-    return Resources(pool, EXPECTED_BYTES[pool] + values_bytes, limits)
+    return Resources(Pool(kind), kind.expected_bytes + values_bytes, limits)
 
 
 @cache

@@ -15,8 +15,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog import Card
-from advisor.core import HEAD
+from advisor.catalog import Card, build_model
+from advisor.core import TrainingName
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import (
@@ -42,7 +42,7 @@ from advisor.engine._pipeline.stage import (
 )
 from advisor.engine._pipeline.stages.backbone import FeatureSet, feature_stages, identity
 from advisor.engine._pipeline.stages.head import TrainedHead, fit_head
-from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
+from advisor.isolation import CallLimits, PoolKind
 from advisor.store import read_cached_sha256, sha256_json
 from advisor.tflite import LEVELS_VERSION
 from advisor.training import (
@@ -54,7 +54,7 @@ from advisor.training import (
     Trials,
     TuningImages,
     epochs_done,
-    tune_card,
+    tune_network,
 )
 
 CAPTURED_SHARE = 0.5
@@ -68,7 +68,7 @@ leaves.
 """
 
 TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
-LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
+LONG = Resources(Pool.TRAINERS, PoolKind.TRAINERS.expected_bytes, TRAIN_LIMITS, long=True)
 
 
 def finetune_card(
@@ -157,7 +157,7 @@ class _Training:
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
         """The head that it begins with; None for labels, where it fits one."""
-        return None if self.scores else fit_head(self.card, HEAD, self.workload)
+        return None if self.scores else fit_head(self.card, TrainingName.HEAD, self.workload)
 
     @property
     def values(self) -> Finetuning:
@@ -222,9 +222,9 @@ class _Training:
         if self.is_best:
             own_maps = _maps_folder(self.list_inputs(materials, results), folders)
         return partial(
-            tune_card,
-            self.card,
-            materials.weights[self.card.name],
+            tune_network,
+            partial(build_model, self.card, materials.weights[self.card.name]),
+            input_spec(self.card),
             images,
             planned,
             folders.checkpoints,

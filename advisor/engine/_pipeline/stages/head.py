@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import Card
-from advisor.core import HEAD, HeadFacts, NewConditions, StageError, parse, recipe_of
+from advisor.core import HeadFacts, NewConditions, StageError, TrainingName, parse, recipe_of
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import (
@@ -241,7 +241,7 @@ def refit_shipped_head(
     It uses the same recipe as the head that validation scores, on more images.
     """
     source = cut_stage(card, FEATURES)
-    compared = fit_head(card, HEAD, workload)
+    compared = fit_head(card, TrainingName.HEAD, workload)
     role = purpose.learns
     read = _list_feature_sets(card, role, workload)
 
@@ -266,7 +266,7 @@ def refit_shipped_head(
             folders.out / HEAD_FILE,
         )
 
-    scope = Scope(card.name, HEAD, purpose=purpose if purpose is Purpose.ALL else "")
+    scope = Scope(card.name, TrainingName.HEAD, purpose=purpose if purpose is Purpose.ALL else "")
     return Stage(
         name=StageName.REFIT,
         scope=scope,

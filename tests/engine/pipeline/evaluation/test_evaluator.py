@@ -12,7 +12,6 @@ import pytest
 from advisor.catalog import Catalogue
 from advisor.compression import RECIPES
 from advisor.core import (
-    HEAD,
     Configuration,
     Evaluation,
     HeadFacts,
@@ -23,6 +22,7 @@ from advisor.core import (
     StageError,
     Status,
     Target,
+    TrainingName,
 )
 from advisor.engine import Images, Question, Role, Stage, StageName, Workload
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator
@@ -107,7 +107,7 @@ def evaluated(
     screening: bool = True, timed: bool = True, task: str = CLASSIFICATION.name,
 ) -> Evaluation:  # fmt: skip
     question = Question(task, limits=limits or Limits(), compressions=named)
-    workload = Workload((HEAD,), NAMES, two_classes().counts, question)
+    workload = Workload((TrainingName.HEAD,), NAMES, two_classes().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
     slow = RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(explain_slowness, 1))
@@ -115,7 +115,7 @@ def evaluated(
     rules = Rules(question.limits, (needless_form, *([slow] if limits is not None and timed else [])))
     evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed)
     evaluator.screening = screening
-    configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
+    configuration = Configuration(CARD.name, TrainingName.HEAD, recipe, Target("host", "runtime", "cpu", 1))
     return run_coroutine(evaluator.evaluate(configuration))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core import HEAD, Evaluation, HoldoutPart
+from advisor.core import Evaluation, HoldoutPart, TrainingName
 from advisor.engine import Machine, Question, Stage, StageName, Workload, accuracy
 from advisor.engine._pipeline.evaluation.scorer import Scorer, artefact_of
 from advisor.engine._pipeline.images import Role
@@ -27,7 +27,10 @@ from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated
 
 @with_cases
 def test_anomalies_are_not_judged_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
-    workload, run = Workload((HEAD,), NAMES, two_classes().counts, Question(task)), RunFolder.create(tmp_path, "run")
+    workload, run = (
+        Workload((TrainingName.HEAD,), NAMES, two_classes().counts, Question(task)),
+        RunFolder.create(tmp_path, "run"),
+    )
     scorer = Scorer(Prepared(tmp_path, {}), workload, {}, run)
     assert scorer.captures is captures
 
@@ -51,7 +54,7 @@ def finalist_of(
 )
 def test_a_task_judges_its_finalists(tmp_path: Path, kind: type[Prepared], task: str, source: str, file: str) -> None:
     walker, run, finalist = finalist_of(kind, tmp_path, task)
-    scorer = Scorer(walker, Workload((HEAD,), NAMES, question=Question(task)), {CARD.name: CARD}, run)
+    scorer = Scorer(walker, Workload((TrainingName.HEAD,), NAMES, question=Question(task)), {CARD.name: CARD}, run)
     judged = run_coroutine(scorer.hold_out(finalist))
     assert (judged.holdout_accuracy.source, judged.holdout_accuracy.n) == (source, 4)
     assert judged.holdout_answers.file == file
@@ -70,7 +73,7 @@ class OfSomeImages(Prepared):
 
 def test_a_finalist_can_be_judged_on_a_part_of_the_hold_out(tmp_path: Path) -> None:
     walker, run, finalist = finalist_of(OfSomeImages, tmp_path)
-    workload = Workload((HEAD,), NAMES, two_classes().counts)
+    workload = Workload((TrainingName.HEAD,), NAMES, two_classes().counts)
     judged = run_coroutine(Scorer(walker, workload, {CARD.name: CARD}, run).hold_out(finalist, 2))
     assert (judged.holdout_accuracy.n, judged.holdout_part) == (2, HoldoutPart(2, 4))
     assert not list(run.path.glob("answers/holdout-*"))  # those to all images are compared
@@ -78,7 +81,7 @@ def test_a_finalist_can_be_judged_on_a_part_of_the_hold_out(tmp_path: Path) -> N
 
 def test_a_file_that_ran_over_the_hold_out_takes_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     walker, run, finalist = finalist_of(Prepared, tmp_path)
-    workload = Workload((HEAD,), NAMES, {**two_classes().counts, Role.HOLDOUT: 1000})
+    workload = Workload((TrainingName.HEAD,), NAMES, {**two_classes().counts, Role.HOLDOUT: 1000})
     walker.workers = Workers(Machine(1), {})
     scorer = Scorer(walker, workload, {CARD.name: CARD}, run)
     assert scorer.affordable([finalist], 0.0) < 1000

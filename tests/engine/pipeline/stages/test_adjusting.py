@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from advisor.catalog import Catalogue
-from advisor.core import FINETUNE_CACHED, HEAD, NO_TRAINING, HeadFacts
+from advisor.core import HeadFacts, TrainingName
 from advisor.datasets import InputSpec
 from advisor.engine import Question, Role, StageName, VariantStages, Workload
 from advisor.engine._pipeline.graph import with_all_before
@@ -26,7 +26,7 @@ from tests.tflite.test_temperature import CLASSES, SIDE, classifier, form, rando
 CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
 SPEC = InputSpec(SIDE, (127.5,) * 3, (32.0,) * 3)
 IMAGES = 60
-TRAINED = Workload((HEAD, FINETUNE_CACHED), ("float32", "int8"), image_counts(1000, 200, 250))
+TRAINED = Workload((TrainingName.HEAD, TrainingName.FINETUNE_CACHED), ("float32", "int8"), image_counts(1000, 200, 250))
 Make = Callable[..., tuple[dict[str, object], Path]]
 
 
@@ -147,7 +147,7 @@ def adjusting(training: str, compression: str, workload: Workload = TRAINED) -> 
     return [stage.scope.purpose for stage in stages if stage.name is StageName.ADJUST]
 
 
-@pytest.mark.parametrize("training", [HEAD, FINETUNE_CACHED])
+@pytest.mark.parametrize("training", [TrainingName.HEAD, TrainingName.FINETUNE_CACHED])
 @pytest.mark.parametrize("form", ["int8", "int8_float_io", "mixed_int8", "qat_int8", "int8_per_tensor"])
 def test_the_compared_file_and_the_one_that_ships_are_adjusted(training: str, form: str) -> None:
     assert adjusting(training, form) == ["compare", "ship"]
@@ -156,22 +156,22 @@ def test_the_compared_file_and_the_one_that_ships_are_adjusted(training: str, fo
 @with_cases
 def test_other_files_keep_their_head(training: str, form: str, images: str) -> None:
     boxed = replace(TRAINED, question=Question(DETECTION.name))
-    workload = {"classes": TRAINED, "none": Workload((NO_TRAINING,), ("float32", "int8")), "boxes": boxed}[images]
+    workload = {"classes": TRAINED, "none": Workload((TrainingName.NONE,), ("float32", "int8")), "boxes": boxed}[images]
     assert adjusting(training, form, workload) == []
 
 
 def test_timings_do_not_wait_for_the_head() -> None:
-    stages = VariantStages(CARD, HEAD, "int8", TRAINED)
+    stages = VariantStages(CARD, TrainingName.HEAD, "int8", TRAINED)
     assert StageName.ADJUST not in {stage.name for stage in with_all_before([stages.timed])}
 
 
 @pytest.mark.parametrize(
     ("training", "workload", "reads"),
     [
-        (HEAD, TRAINED, True),
-        (FINETUNE_CACHED, TRAINED, False),
-        (HEAD, replace(TRAINED, question=Question(robust=True)), False),
-        (HEAD, replace(TRAINED, images={**TRAINED.images, Role.LEARNT: MOST_IMAGES + 1}), False),
+        (TrainingName.HEAD, TRAINED, True),
+        (TrainingName.FINETUNE_CACHED, TRAINED, False),
+        (TrainingName.HEAD, replace(TRAINED, question=Question(robust=True)), False),
+        (TrainingName.HEAD, replace(TRAINED, images={**TRAINED.images, Role.LEARNT: MOST_IMAGES + 1}), False),
     ],
     ids=["refitted", "fine-tuned", "robust", "large"],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Card, Catalogue, Preprocessing, fetch_weights
-from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, UnsupportedRecipe
+from advisor.core import TrainingName, UnsupportedRecipe
 from advisor.datasets import InputSpec, Split, Survey
 from advisor.engine import Part, Results, Role, Scope, StageName, VariantStages, Workload, require_classes, resolve
 from advisor.engine._pipeline.evaluation.accuracy import per_class
@@ -39,7 +39,11 @@ CARD = replace(Catalogue.load()["mobilenet_v1_0.25_128"], input_size=SIDE)
 COLOURS = ("red", "green", "blue")
 SIDE_OF_OWN_FILE = 8
 VIEW = InputSpec(SIDE_OF_OWN_FILE, (127.5,) * 3, (127.5,) * 3)
-WORKLOAD = Workload((HEAD_SUBSET, HEAD, FINETUNE_CACHED), ("float32", "int8"), image_counts(100, 20, 30))
+WORKLOAD = Workload(
+    (TrainingName.HEAD_SUBSET, TrainingName.HEAD, TrainingName.FINETUNE_CACHED),
+    ("float32", "int8"),
+    image_counts(100, 20, 30),
+)
 
 
 @pytest.fixture
@@ -127,8 +131,8 @@ def test_of_a_large_set_it_says_how_many_images_train(tmp_path: Path, monkeypatc
 
 
 def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None:
-    assert WORKLOAD.variants_of(card) == ((HEAD, "int8"),)
-    stages = VariantStages(card, HEAD, "int8", WORKLOAD)
+    assert WORKLOAD.variants_of(card) == ((TrainingName.HEAD, "int8"),)
+    stages = VariantStages(card, TrainingName.HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     assert stages.reference is stages
@@ -140,7 +144,7 @@ def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None
 def test_no_byte_of_it_changes(card: Card, tmp_path: Path) -> None:
     weights = fetch_weights(card, FetchOptions(offline=True))
     given = materials(tmp_path, read(tmp_path / "photos", red=20, blue=20), weights={card.name: weights})
-    made = walk(VariantStages(card, HEAD, "int8", WORKLOAD).made, given)
+    made = walk(VariantStages(card, TrainingName.HEAD, "int8", WORKLOAD).made, given)
     assert made.path.read_bytes() == weights.path.read_bytes()
     assert made.size_bytes == weights.path.stat().st_size
     assert made.figures["arena_bytes"] > 0

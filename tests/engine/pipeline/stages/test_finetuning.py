@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Catalogue
-from advisor.core import FINETUNE_CACHED, HEAD
+from advisor.core import TrainingName
 from advisor.datasets import Survey
 from advisor.datasets._split import draw_split
 from advisor.engine import FloatModel, Images, Purpose, Question, Role, Scope, Stage, Workload, input_spec
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 CARD = replace(Catalogue.load()["squeezenet_1.1_224_onnx"], input_size=32)
 KNOBS = Finetuning(trained=0.3, epochs=2, batch=8)
 TRAINING = "finetune_top"
-CACHED = FINETUNING[FINETUNE_CACHED]
+CACHED = FINETUNING[TrainingName.FINETUNE_CACHED]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def _tuned(
     images: Images, pool: Children, cache: Path, trials: int = 0, limit_s: float | None = None
 ) -> tuple[FloatModel, FloatModel]:
     """Return what was compared and what ships, with so many seconds for training."""
-    workload = Workload((HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
+    workload = Workload((TrainingName.HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
     budget = None if limit_s is None else TrainingBudget(limit_s)
     given = replace(materials(cache, images, weights={CARD.name: None}), budget_training=lambda *_: budget)
     both = [stages.finetune_card(CARD, TRAINING, purpose, workload) for purpose in (Purpose.COMPARE, Purpose.SHIP)]
@@ -64,7 +64,7 @@ def _tuned(
 
 
 def _stages(images: Images) -> list[Stage[FloatModel]]:
-    workload = Workload((HEAD, TRAINING), ("float32",), images.counts)
+    workload = Workload((TrainingName.HEAD, TRAINING), ("float32",), images.counts)
     return [stages.finetune_card(CARD, TRAINING, purpose, workload) for purpose in Purpose]
 
 
@@ -130,7 +130,7 @@ def test_what_fine_tuning_clearly_harmed_is_not_trained_further(tmp_path: Path, 
 
 @pytest.mark.parametrize(("share", "layers"), [(1.0, 0.61), (0.9, 0.5), (0.7, 0.35), (0.3, 0.2)])
 def test_in_part_of_its_time_fewer_layers_train_also_of_what_ships(tmp_path: Path, share: float, layers: float) -> None:
-    scope = Scope(CARD.name, FINETUNE_CACHED, purpose=Purpose.COMPARE)
+    scope = Scope(CARD.name, TrainingName.FINETUNE_CACHED, purpose=Purpose.COMPARE)
     given = replace(materials(tmp_path), budget_training=lambda *_: TrainingBudget(100.0, share))
     fitted, time = stages._fit_to_limit(CACHED, None, given, scope)
     assert (fitted.trained, time.fitted) == (layers, share < 1.0)

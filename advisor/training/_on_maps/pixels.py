@@ -1,8 +1,7 @@
 """Make the decoder of a segmenter, with its loss and the masks that it learns.
 
-``Segmentation.head`` gives :func:`decoder` to the training, which puts it on the maps of a
-backbone. :data:`SCORES` is the name of the file's output, which jobs and apps read. A change of
-what is learnt needs a new ``Segmentation.version``.
+``Segmentation.head`` gives :func:`pixel_decoder` to the training, which puts it on the maps of a
+backbone. A change of what is learnt needs a new ``Segmentation.version``.
 """
 
 from __future__ import annotations
@@ -18,21 +17,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.datasets import IGNORED_LABEL
-from advisor.training import (
-    ImageSection,
-    MakeHead,
-    TrainableHead,
-    add_last,
-    build_pyramid,
-    convolve_separably,
-)
+from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
+from advisor.training._on_maps.changes import ImageSection
+from advisor.training._on_maps.fit import MakeHead, TrainableHead
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
 Classes = NDArray[np.uint8]
-SCORES = "scores"  # Output of the file: a probability of each class for each pixel, (1, S, S, C)
 WIDTH = 96  # Channels of the decoder's maps
 ADJUSTMENT = 0.75
 """Factor of the logarithm of a class's frequency. On the validation parts of two splits of
@@ -63,20 +56,18 @@ class PackedMask:
         return PackedMask.of(section.of(self.labels, IGNORED_LABEL, Image.Resampling.NEAREST))
 
 
-def resize_labels(labels: Classes, size: tuple[int, int]) -> Classes:
-    """Return classes at another height and width, each that of the nearest pixel."""
-    return np.asarray(Image.fromarray(labels).resize(size[::-1], Image.Resampling.NEAREST))
-
-
-def decoder(side: int) -> MakeHead:
+def pixel_decoder(side: int, output: str) -> MakeHead:
     """Return the function that makes the head for an input of ``side`` pixels, with its loss and
     its targets.
 
-    Of a decoder on a pyramid of maps, the finest map has a logit of each class for each place.
-    They are resized to the side of the input. The loss is cross entropy and one minus the soft
-    Dice coefficient, the mean over the classes in the batch (F. Milletari et al., "V-Net", 2016).
-    Logits of the cross entropy are adjusted by the frequency of the classes (A. K. Menon et al.,
-    "Long-Tail Learning via Logit Adjustment", 2021), without which rare classes are never found.
+    ``output`` is the name of the file's output: a probability of each class for each pixel,
+    (1, S, S, C). Of a decoder on a pyramid of maps, the finest map has a logit of each class for
+    each place. They are resized to the side of the input.
+
+    The loss is cross entropy and one minus the soft Dice coefficient, the mean over the classes in
+    the batch (F. Milletari et al., "V-Net", 2016). Logits of the cross entropy are adjusted by the
+    frequency of the classes (A. K. Menon et al., "Long-Tail Learning via Logit Adjustment", 2021),
+    without which rare classes are never found.
     """
 
     def make(shapes: Sequence[tuple[int, int, int]], classes: int) -> TrainableHead:
@@ -104,8 +95,8 @@ def decoder(side: int) -> MakeHead:
             return _loss(outputs[0], targets[0], ADJUSTMENT * frequent)
 
         def outputs(logits: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
-            resized = keras.layers.Resizing(side, side, interpolation="bilinear", name=SCORES)
-            return {SCORES: resized(keras.layers.Softmax()(logits[0]))}  # cheaper on the small map
+            resized = keras.layers.Resizing(side, side, interpolation="bilinear", name=output)
+            return {output: resized(keras.layers.Softmax()(logits[0]))}  # cheaper on the small map
 
         return TrainableHead(model, loss, lambda masked: (masked.labels,), outputs, begin=begin)
 

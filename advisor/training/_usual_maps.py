@@ -1,7 +1,7 @@
 """Learn what is usual at each place of an image, and write the file with the distances from it.
 
-The search calls :func:`learn` in a child process, by module and name. It fits a Gaussian of a
-backbone's maps to each place: T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework
+The search calls :func:`learn_usual` in a child process, by module and name. It fits a Gaussian of
+a backbone's maps to each place: T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework
 for Anomaly Detection and Localization" (2021). Here an image is evened first, ways in which whole
 good images differ are taken out of the maps, and the file has the whole computation. Another
 result for equal images needs a new ``Anomaly.version``.
@@ -10,7 +10,7 @@ result for equal images needs a new ``Anomaly.version``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,17 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from advisor.engine import input_spec
+from advisor.datasets import InputSpec
 from advisor.measurement import Floats
-from advisor.tasks.anomaly._jobs import HEAT
 from advisor.tflite import IN_FLOAT
-from advisor.training import convert_to_flatbuffer, list_outputs, load_in_litert
+from advisor.training._finetune.network import convert_to_flatbuffer, load_in_litert
+from advisor.training._on_maps.kept import list_outputs
 
 if TYPE_CHECKING:
     import keras
-
-    from advisor.catalog import Card
-    from advisor.core import WeightsFile
 
 STRIDE = 16  # Pixels of the input to a cell of the maps
 CHANNELS = 96  # Channels that the maps are projected to
@@ -150,8 +147,8 @@ def _blur_maps(maps: Floats) -> Floats:
     return np.asarray(convolve(maps, _make_kernel()[None], mode="constant"), np.float32)
 
 
-def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
-    """Return the network from a normalised image (1, S, S, 3)
+def maps_of(model: keras.Model, spec: InputSpec) -> keras.Model:
+    """Return the part of a network from a normalised image (1, S, S, 3)
     to the maps (1, rows, columns, C) that are learnt.
 
     They are the last sums of each width that have about :data:`STRIDE` pixels to a cell, or the
@@ -159,12 +156,9 @@ def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
     """
     import keras
 
-    from advisor.catalog import build_model
-
-    model = build_model(card, weights)
     maps_in = [layer for layer in model.layers if len(layer.output.shape) == 4]
     sides = {layer.output.shape[1] for layer in maps_in}
-    cells = min(sides, key=lambda side: abs(math.log(card.input_size / (side * STRIDE))))
+    cells = min(sides, key=lambda side: abs(math.log(spec.size / (side * STRIDE))))
     same = [layer for layer in maps_in if layer.output.shape[1] == cells]
     sums = {}
     for layer in same:
@@ -173,19 +167,19 @@ def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
     image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
     learnt = list(sums.values()) or [same[-1].output]
     cut = keras.Model(model.inputs[0], learnt)
-    maps = list_outputs(cut(_even_light(image, card)))
+    maps = list_outputs(cut(_even_light(image, spec)))
     whole = keras.layers.Concatenate()(maps) if len(maps) > 1 else maps[0]
     # A cell alone is noisy: with its neighbours, it also knows a little of the shape around it.
     smooth = keras.layers.AveragePooling2D(3, 1, padding="same")(whole)
     return keras.Model(image, smooth)
 
 
-def _even_light(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
+def _even_light(image: keras.KerasTensor, spec: InputSpec) -> keras.KerasTensor:
     """Give an image the same mean and spread as every other, so that the light does not matter."""
     from keras import ops
 
-    mean = np.array(card.preprocessing.mean, np.float32)
-    std = np.array(card.preprocessing.std, np.float32)
+    mean = np.array(spec.mean, np.float32)
+    std = np.array(spec.std, np.float32)
     # Light is evened in pixels of 0 to 255, where its limits are,
     # and the network takes normalised ones.
     pixels = image * std + mean
@@ -233,8 +227,8 @@ class Scale(NamedTuple):
         return cls(float(heats.mean()), float(largest[max(above, 0)]))
 
 
-def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model:
-    """Return the network from an image to ``heat``,
+def with_distances(maps: keras.Model, usual: Usual, scale: Scale, name: str) -> keras.Model:
+    """Return the network from an image to the output ``name``: heat,
     from 0 at a usual distance to a half at the threshold and to 1.
 
     In a file of 8 bits the distances are computed in float, by matrices of 8 bits.
@@ -277,29 +271,31 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
     output = keras.layers.Lambda(heat, (rows, columns, 1), name=IN_FLOAT)(rest)
     # It computes nothing: the output needs its own name, and the layer before has the quantizer's.
     return keras.Model(
-        maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(output)}
+        maps.inputs[0], {name: keras.layers.Activation("linear", name=name)(output)}
     )
 
 
-def learn(
-    card: Card,
-    weights: WeightsFile | None,
+def learn_usual(
+    build: Callable[[], keras.Model],
+    spec: InputSpec,
     images: Sequence[tuple[Path, int]],
     seed: int,
     path: Path,
+    output: str,
 ) -> None:
     """Learn what is usual in good images, and write the float file.
 
-    ``images`` are paths with the number of the group of each; :data:`MOST` of them at most are
-    learnt from.
+    ``build`` makes the network, whose input is as in ``spec``; ``output`` is the name of the
+    file's output. ``images`` are paths with the number of the group of each; :data:`MOST` of them
+    at most are learnt from.
     """
     import keras
 
     drawn = np.random.default_rng(seed).permutation(len(images))[:MOST]
     chosen = [images[row] for row in np.sort(drawn)]
     try:
-        network = maps_of(card, weights)
-        maps = _compute_maps(network, card, [image for image, _ in chosen])
+        network = maps_of(build(), spec)
+        maps = _compute_maps(network, spec, [image for image, _ in chosen])
         groups = [group for _, group in chosen]
         channels = maps.shape[-1]
         draw = np.random.default_rng(seed).normal(size=(channels, min(CHANNELS, channels)))
@@ -307,15 +303,14 @@ def learn(
         projection = np.linalg.qr(draw)[0].astype(np.float32)
         scale = Scale.of(maps, groups, projection, seed)
         # The scale is of folds, and the file has what is usual in all images.
-        whole = with_distances(network, Usual.of(maps, projection), scale)
+        whole = with_distances(network, Usual.of(maps, projection), scale, output)
         path.write_bytes(convert_to_flatbuffer(whole))
     finally:
         keras.backend.clear_session()
 
 
-def _compute_maps(network: keras.Model, card: Card, images: Sequence[Path]) -> Floats:
+def _compute_maps(network: keras.Model, spec: InputSpec, images: Sequence[Path]) -> Floats:
     """Return the maps of images, (N, rows, columns, C)."""
-    spec = input_spec(card)
     # The runtime that ships computes the maps, so that training and file see equal values.
     run: Any = load_in_litert(network)
     (output,) = run.get_output_details()
