@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
 from typing import Any
@@ -217,19 +217,6 @@ class Interval:
         means = (outcomes[:, 0] - outcomes[:, 1]) / total
         low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
         return Interval(value, min(float(low), value), max(float(high), value))
-
-
-@dataclass(frozen=True)
-class OtherImagesRange(Interval):
-    """A share with the range that holds the share on as many other images,
-    which is wider than that of its mean.
-    """
-
-    error: float  #: standard error of the value
-
-    def as_percent(self, images: int, source: str, unit: str = "%") -> Quantity:
-        """Return the measured share of some images, in %, with its own standard error."""
-        return replace(super().as_percent(images, source, unit), error=100 * self.error)
 
 
 def as_probabilities(scores: NDArray[np.floating[Any]]) -> NDArray[np.float32]:

@@ -18,6 +18,7 @@ from advisor.core import (
     Guarantees,
     ImageUnits,
     Reachable,
+    RecallThreshold,
     ShippedThresholds,
     Threshold,
 )
@@ -147,13 +148,10 @@ def choose_class_thresholds(
     asked = guarantees.precision.by_class
     wanted = guarantees.precision.plain or GUARANTEE
     by_class = {}
-    recall = {}
     for name in classes:
         precision = asked.get(name, wanted)
         by_class[name] = find_threshold(*every.of(name), precision, batch, apart)
-        share = guarantees.recall.of(name)
-        if share is not None:
-            recall[name] = find_recalling(*every.members(name), share, batch, apart)
+    recall = _find_recall_thresholds(every, guarantees, batch)
     coverage = None
     if guarantees.coverage is not None:
         coverage = find_covering(every.sure, every.right, guarantees.coverage, batch, apart)
@@ -175,6 +173,19 @@ def choose_class_thresholds(
         curve=draw_curve(seen.sure, seen.right),
     )
     return replace(facts, answered=seen.counted(facts.thresholds))
+
+
+def _find_recall_thresholds(
+    every: ClassProbabilities, guarantees: Guarantees, batch: float
+) -> dict[str, RecallThreshold]:
+    """Return the thresholds of the classes of which a recall was asked."""
+    thresholds = {}
+    for name in every.classes:
+        share = guarantees.recall.of(name)
+        if share is not None:
+            members = every.members(name)
+            thresholds[name] = find_recalling(*members, share, batch, every.apart)
+    return thresholds
 
 
 def _find_reachable_by_class(

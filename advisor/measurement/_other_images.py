@@ -8,12 +8,13 @@ They are the same for the same answers, because those that draw images again hav
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import DEVIATIONS, ImageUnits, Interval, OtherImagesRange
+from advisor.core import DEVIATIONS, ImageUnits, Interval, Quantity
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -21,6 +22,19 @@ Labels = NDArray[np.int64]
 LEVEL = 0.95
 # Distance from 0 and 1 that ends of an interval keep while log odds are computed.
 EDGE = 1e-6
+
+
+@dataclass(frozen=True)
+class OtherImagesRange(Interval):
+    """A share with the range that holds the share on as many other images,
+    which is wider than that of its mean.
+    """
+
+    error: float  #: standard error of the value
+
+    def as_percent(self, images: int, source: str, unit: str = "%") -> Quantity:
+        """Return the measured share of some images, in %, with its own standard error."""
+        return replace(super().as_percent(images, source, unit), error=100 * self.error)
 
 
 def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interval:

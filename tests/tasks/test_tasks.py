@@ -13,7 +13,7 @@ from advisor.engine import resolve
 from advisor.store import RunFolder
 from advisor.tasks import TASKS as OWN, Task
 from advisor.tasks._counting import COUNTING
-from advisor.tasks._task import HeadOnMaps
+from advisor.tasks._task import USUAL_TRAININGS, HeadOnMaps
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
@@ -22,6 +22,7 @@ from tests.builders import must_fail
 from tests.tflite.graphs import foreign_detector, tiny_features
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+TOY = Path(__file__).with_name("toy")
 
 
 def test_a_task_is_found_by_its_name_and_by_its_file() -> None:
@@ -35,6 +36,10 @@ def test_what_is_trained_by_default_can_be_chosen_and_so_can_a_head(task: Task) 
     assert task.default
     assert TrainingName.HEAD in task.trainings
     assert set(task.default) <= set(task.trainings) <= set(list_choosable())
+
+
+def test_classification_has_every_recipe_and_the_default_ones() -> None:
+    assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (list_choosable(), USUAL_TRAININGS)
 
 
 @pytest.mark.parametrize("task", [DETECTION, COUNTING, SEGMENTATION], ids=lambda task: task.name)

@@ -1,5 +1,8 @@
 from pathlib import Path
 
+import pytest
+
+from advisor.core import UsageError
 from advisor.engine._data_check import check_images
 from advisor.tasks.detection import DETECTION
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
@@ -33,6 +36,11 @@ def test_boxes_of_a_finding_are_in_the_json(tmp_path: Path) -> None:
     (repeated,) = [finding for finding in findings if finding["kind"] == "repeated boxes"]
     assert repeated["boxes"] == [[{"label": "cat", "box": [5.0, 5.0, 40.0, 40.0]}]]
     assert repeated["leave_out_boxes"] is True
+
+
+def test_an_unknown_task_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--task: unknown 'detection' \(did you mean 'object-detection'\?\)"):
+        check_images(tmp_path, None, task="detection")
 
 
 def test_turned_boxes_are_told(tmp_path: Path) -> None:

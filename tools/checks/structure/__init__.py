@@ -7,7 +7,7 @@ CONTRIBUTING.md says what to do at a limit.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import yaml
 
 from tools.checks.structure.density import measure_density
 from tools.checks.structure.rooms import measure_rooms
-from tools.checks.structure.source import Figure, read_package
+from tools.checks.structure.source import Figure, Module, read_package
 
 ROOT = Path(__file__).resolve().parents[3]
 LIMITS = Path(__file__).with_name("limits.yaml")
@@ -40,7 +40,7 @@ ADVICE: Mapping[str, str] = {
     "private modules, %": (
         "begin the name of a module that no other room imports with an underscore"
     ),
-    "lines of tests": (
+    "lines of tests for 100 lines of the package": (
         "move rows to cases.yaml, or remove a test whose behaviour another one covers"
     ),
     "required dependencies": "use a part that is there, or make the new one an extra",
@@ -57,9 +57,16 @@ def measure(root: Path) -> Mapping[str, Figure]:
     return {
         **measure_rooms(modules),
         **measure_density(modules),
-        "lines of tests": Figure(sum(len(text.splitlines()) for text in tests)),
+        "lines of tests for 100 lines of the package": Figure(_compare_lines(tests, modules)),
         "required dependencies": Figure(len(project["dependencies"])),
     }
+
+
+def _compare_lines(tests: Sequence[str], modules: Sequence[Module]) -> float:
+    """Return the lines of tests for 100 lines of the package."""
+    of_tests = sum(len(text.splitlines()) for text in tests)
+    of_package = sum(len(module.lines) for module in modules)
+    return round(100 * of_tests / of_package, 1)
 
 
 def problems() -> list[str]:
