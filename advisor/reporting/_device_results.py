@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from advisor.core import (
     HOST,
@@ -23,27 +24,38 @@ from advisor.core import (
 )
 from advisor.reporting._view import RunView
 
+if TYPE_CHECKING:
+    from advisor.engine import TargetDevice
+
+
+def find_device(view: RunView, evaluation: Evaluation) -> TargetDevice | None:
+    """Return the device of the question that an evaluation is for; None for this machine, and
+    where a report is read without the profile.
+    """
+    from advisor.engine import TargetDevice
+
+    question = view.request.question
+    selectors = tuple(selector for selector in question.devices if selector != HOST)
+    try:
+        devices = TargetDevice.select(selectors, question.profiles, "--device")
+    except UsageError:
+        return None
+    for device in devices:
+        if device.identity == evaluation.configuration.target:
+            return device
+    return None
+
 
 def remark_build(view: RunView, pick: Evaluation) -> str:
     """Return which build of the runtime the predicted latency of the pick belongs to, and how much
     slower others may be; empty where the device has no other, and for a measured latency.
     """
-    from advisor.engine import TargetDevice
-
-    question = view.request.question
+    device = find_device(view, pick)
     latency = pick.latency
-    if latency is None or latency.provenance is not Provenance.PREDICTED:
+    if device is None or latency is None or latency.provenance is not Provenance.PREDICTED:
         return ""
-    selectors = tuple(selector for selector in question.devices if selector != HOST)
-    try:
-        devices = TargetDevice.select(selectors, question.profiles, "--device")
-    except UsageError:  # a report may be read where the profile is not
-        return ""
-    for device in devices:
-        build = device.profile.remark_other_builds(device.target)
-        if build and device.identity == pick.configuration.target:
-            return f"the build on {device.profile.name} (predicted with {build})"
-    return ""
+    build = device.profile.remark_other_builds(device.target)
+    return f"the build on {device.profile.name} (predicted with {build})" if build else ""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from advisor.reporting._confidence import describe_confidence, threshold_blocks
 from advisor.reporting._device_results import (
     device_decisions,
     device_results,
+    find_device,
     runtimes_sentence,
 )
 from advisor.reporting._explanation import (
@@ -105,7 +106,7 @@ def _describe_answer(view: RunView) -> Variables:
         "opening": opening_lines(view),
         "meeting_line": meeting_line(view),
         "worthless": WORTHLESS if is_worthless(view) else "",
-        "growth": _find_growth(pick),
+        "growth": _find_growth(view, pick),
         "phones": PHONES,
         "size_of": show_bytes,
         "chart": _draw_chart(view),
@@ -124,9 +125,14 @@ def _describe_answer(view: RunView) -> Variables:
     }
 
 
-def _find_growth(pick: Evaluation | None) -> AppGrowth | None:
-    """Return by how much an app grows with a file; nothing where its size is not known."""
+def _find_growth(view: RunView, pick: Evaluation | None) -> AppGrowth | None:
+    """Return by how much an app for Android grows with a file; nothing where its size is not
+    known, and for a device without Android.
+    """
     if pick is None or pick.size is None:
+        return None
+    device = find_device(view, pick)
+    if device is not None and not device.profile.is_android:
         return None
     return app_growth(round(pick.size.value), pick.configuration.target.accelerator)
 

@@ -199,6 +199,9 @@ def test_a_latency_that_is_predicted_for_a_board_names_its_build() -> None:
     assert build in opening_lines(asked)[-1]
     measured = replace(latency, provenance=Provenance.MEASURED)
     assert "the build" not in opening_lines(with_pick(asked, latency=measured))[-1]
+    # A board runs no app for Android.
+    assert "An app for Android grows" in render_html(view)
+    assert "An app for Android grows" not in render_html(asked)
 
 
 @with_cases

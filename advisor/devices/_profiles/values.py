@@ -334,6 +334,11 @@ class DeviceProfile:
         return f"{threads}, {_name_build(target)}{bits}{installed}{named}"
 
     @property
+    def is_android(self) -> bool:
+        """Whether the device is a phone with Android."""
+        return self.kind == "phone" and not self.soc.startswith(APPLE)
+
+    @property
     def connecting_option(self) -> str:
         """The option of a command that connects the device: ``--adb usb``;
         empty if this machine, no connection, or an app alone reaches it.
@@ -342,8 +347,7 @@ class DeviceProfile:
             return ""
         if self.kind in ("board", "module", "computer"):
             return "--ssh USER@ADDRESS"
-        is_android = self.kind == "phone" and not self.soc.startswith(APPLE)
-        return "--adb usb" if is_android else ""
+        return "--adb usb" if self.is_android else ""
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the profile with its measurements and kernels."""
