@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from advisor.training._on_maps.kept import LabelledImages, list_outputs
     from advisor.training._on_maps.train import HeadKind, train
     from advisor.training._on_maps.training_start import TrainingStart
+    from advisor.training._places import read_places, write_places
     from advisor.training._training_images import TrainingImages
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -98,10 +99,12 @@ __all__ = [
     "load_in_litert",
     "match_logits",
     "objects_of",
+    "read_places",
     "refit_head",
     "refit_kernels",
     "round_activation",
     "train",
     "train_head",
     "tune_card",
+    "write_places",
 ]

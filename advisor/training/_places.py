@@ -1,0 +1,262 @@
+"""Learn which place of an image tells about a label: maps of places, and kernels on them.
+
+The stage ``places`` of taggers calls :func:`write_places`, and :func:`fit_label_head` fits kernels
+to what it wrote (:func:`fit_kernel`). The score of a label is the largest of a linear kernel over
+the places of a map, so labels of whole images teach what one place looks like (multiple-instance
+learning: Dietterich et al., 1997). An image without the label shows it nowhere.
+
+The maximum has a gradient at one place alone, and where that is depends on the start. So the fit
+begins with the mean of the places and sharpens it: the log of the mean exponential, then the
+maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import StageError
+from advisor.datasets import InputSpec
+from advisor.measurement import run_in_threads
+from advisor.tflite import PlaceKernel
+from advisor.training._capture_augmentation import CaptureAugmentation
+
+Floats = NDArray[np.float32]
+
+DIMENSIONS = 48
+"""Directions of a map that kernels are fitted along."""
+
+SAMPLED_IMAGES = 32
+SAMPLED_PLACES = 20_000
+"""Images and places that give the directions."""
+
+SHARPNESS: tuple[tuple[float | None, int], ...] = ((1.0, 40), (4.0, 30), (None, 20))
+"""Factor of the exponents and steps of each part of a fit; None for the maximum."""
+
+BLOCK = 64  # Images whose places are scored at once
+
+# A new image may have smaller scores than all that were learnt from, by this share of their range.
+MARGIN = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceMap:
+    """The places of images in one map, in the space that kernels are fitted in."""
+
+    rows: NDArray[np.float16]  # (N, P, D)
+    mean: Floats  # (F,)
+    basis: Floats  # (F, D): rows are (map - mean) @ basis
+
+    def take(self, places: NDArray[np.int64]) -> PlaceMap:
+        """Return the map of some of the images."""
+        return PlaceMap(self.rows[places], self.mean, self.basis)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedKernel:
+    """Weights (D, C) and bias (C,) of the score of a place in the space of a :class:`PlaceMap`."""
+
+    weights: Floats
+    bias: Floats
+
+    def score_images(self, rows: NDArray[np.float16]) -> Floats:
+        """Return the largest score over the places of each image, (N, C)."""
+        scores = np.zeros((len(rows), len(self.bias)), np.float32)
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK].astype(np.float32)
+            scores[start : start + BLOCK] = (block @ self.weights).max(axis=1)
+        return scores + self.bias
+
+
+def write_places(backbone: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> None:
+    """Write the places of images in the maps of a float backbone (``.npz``).
+
+    See :func:`read_places`. A backbone without maps of the strides that count has none.
+    """
+    from advisor.isolation import usable_cores
+    from advisor.tflite import select_place_maps
+
+    try:
+        data = select_place_maps(backbone.read_bytes())
+    except StageError:
+        np.savez(path, allow_pickle=False)
+        return
+    sampled = np.unique(np.linspace(0, len(images) - 1, SAMPLED_IMAGES).astype(int))
+    run = _MapRun(data, spec)
+    samples = [run(images[place]) for place in sampled]
+    spaces = [_find_space(list(maps)) for maps in zip(*samples, strict=True)]
+    threads = usable_cores(for_job=True)
+    runs = [_MapRun(data, spec, spaces) for _ in range(threads)]
+    rows = run_in_threads(runs, images)
+    arrays: dict[str, Any] = {}
+    for number, (mean, basis) in enumerate(spaces):
+        arrays[f"rows{number}"] = np.stack([maps[number] for maps in rows])
+        arrays[f"mean{number}"] = mean
+        arrays[f"basis{number}"] = basis
+    np.savez(path, allow_pickle=False, **arrays)
+
+
+def read_places(path: Path, places: NDArray[np.int64]) -> tuple[PlaceMap, ...]:
+    """Return the maps that :func:`write_places` wrote, of some of the images."""
+    with np.load(path, allow_pickle=False) as arrays:
+        maps = []
+        for number in range(len(arrays.files) // 3):
+            rows = arrays[f"rows{number}"][places]
+            maps.append(PlaceMap(rows, arrays[f"mean{number}"], arrays[f"basis{number}"]))
+    return tuple(maps)
+
+
+class _MapRun:
+    """A loaded file of maps; returns the places of an image, (P, F) of each map or projected."""
+
+    def __init__(
+        self, data: bytes, spec: InputSpec, spaces: Sequence[tuple[Floats, Floats]] = ()
+    ) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        self._interpreter: Any = Interpreter(model_content=data, num_threads=1)
+        self._interpreter.allocate_tensors()
+        self._input = self._interpreter.get_input_details()[0]["index"]
+        outputs = self._interpreter.get_output_details()
+        self._outputs = [output["index"] for output in outputs]
+        self._spec = spec
+        self._spaces = spaces
+        self._pixels = np.empty((spec.size, spec.size, 3), np.float32)
+
+    def __call__(self, path: Path) -> list[NDArray[np.floating]]:
+        """Return the places of the image of a file in each map."""
+        pixels = CaptureAugmentation().apply(path, self._spec.size)
+        image = self._spec.normalise(pixels, self._pixels)
+        self._interpreter.set_tensor(self._input, image[None])
+        self._interpreter.invoke()
+        maps = []
+        for index in self._outputs:
+            values = self._interpreter.get_tensor(index)
+            maps.append(values.reshape(-1, values.shape[-1]))
+        if not self._spaces:
+            return maps
+        pairs = zip(maps, self._spaces, strict=True)
+        return [((rows - mean) @ basis).astype(np.float16) for rows, (mean, basis) in pairs]
+
+
+def _find_space(maps: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return mean (F,) and basis (F, D) of places: standardised, along the main directions.
+
+    All directions share one scale, so that the penalty of a kernel spares the strong ones.
+    """
+    share = max(1, SAMPLED_PLACES // len(maps))
+    generator = np.random.default_rng(0)
+    drawn = []
+    for rows in maps:
+        count = min(share, len(rows))
+        drawn.append(rows[generator.choice(len(rows), count, replace=False)])
+    places = np.concatenate(drawn).astype(np.float32)
+    mean = places.mean(axis=0)
+    # A channel that is nearly constant would be divided by 0.
+    scale = np.maximum(places.std(axis=0), 1e-3)
+    standard = (places - mean) / scale
+    strengths, directions = np.linalg.eigh(standard.T @ standard / len(standard))
+    strengths = strengths[-DIMENSIONS:]
+    basis = directions[:, -DIMENSIONS:] / scale[:, None] / np.sqrt(max(strengths.mean(), 1e-6))
+    return mean.astype(np.float32), basis.astype(np.float32)
+
+
+def fit_kernel(
+    rows: NDArray[np.float16],
+    wanted: NDArray[np.bool_],
+    weight: Floats,
+    strength: float,
+) -> FittedKernel:
+    """Fit the kernel of each label to the places of images, (N, P, D).
+
+    ``wanted`` says which labels an image has, (N, C); ``weight`` is that of the image for the
+    label. ``strength`` is the inverse strength of the L2 penalty.
+    """
+    from scipy.optimize import minimize
+
+    shape = (rows.shape[2], wanted.shape[1])
+    values = np.zeros(shape[0] * shape[1] + shape[1], np.float64)
+    for sharpness, steps in SHARPNESS:
+        loss = _PlaceLoss(rows, wanted, weight, 1.0 / (strength * len(rows)), sharpness)
+        options: Any = {"maxiter": steps}
+        values = minimize(loss, values, jac=True, method="L-BFGS-B", options=options).x
+    weights, bias = _split(values, shape)
+    return FittedKernel(weights, bias)
+
+
+def _split(values: NDArray[np.float64], shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Return weights (D, C) and bias (C,) of the values of a solver."""
+    end = shape[0] * shape[1]
+    weights = values[:end].reshape(shape).astype(np.float32)
+    return weights, values[end:].astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class _PlaceLoss:
+    """The mean weighted cross entropy of pooled scores with the penalty, and its gradient."""
+
+    rows: NDArray[np.float16]
+    wanted: NDArray[np.bool_]
+    weight: Floats
+    penalty: float
+    sharpness: float | None
+
+    def __call__(self, values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Return the loss at values, and its gradient."""
+        from scipy.special import expit
+
+        shape = (self.rows.shape[2], self.wanted.shape[1])
+        weights, bias = _split(values, shape)
+        loss = 0.5 * self.penalty * float(np.square(weights).sum(dtype=np.float64))
+        slope = self.penalty * weights
+        slope_of_bias = np.zeros_like(bias)
+        for start in range(0, len(self.rows), BLOCK):
+            part = slice(start, start + BLOCK)
+            block = self.rows[part].astype(np.float32)
+            pooled, shares = _pool(block @ weights, self.sharpness)
+            logits = pooled + bias
+            signs = np.where(self.wanted[part], 1.0, -1.0)
+            weight = self.weight[part] / len(self.rows)
+            loss += float((np.logaddexp(0.0, -signs * logits) * weight).sum(dtype=np.float64))
+            apart = ((expit(logits) - self.wanted[part]) * weight).astype(np.float32)
+            flat = (shares * apart[:, None]).reshape(-1, shape[1])
+            slope = slope + block.reshape(-1, shape[0]).T @ flat
+            slope_of_bias += apart.sum(axis=0)
+        return loss, np.concatenate([slope.ravel(), slope_of_bias]).astype(np.float64)
+
+
+def _pool(scores: Floats, sharpness: float | None) -> tuple[Floats, Floats]:
+    """Return one score of each image (N, C) from those of its places (N, P, C), and the share of
+    each place in its gradient.
+    """
+    largest = scores.max(axis=1)
+    if sharpness is None:
+        shares = np.zeros_like(scores)
+        np.put_along_axis(shares, scores.argmax(axis=1)[:, None], 1.0, axis=1)
+        return largest, shares
+    powers = np.exp(sharpness * (scores - largest[:, None]))
+    total = powers.sum(axis=1)
+    pooled = largest + np.log(total / scores.shape[1]) / sharpness
+    return pooled, powers / total[:, None]
+
+
+def make_kernel(places: PlaceMap, kernel: FittedKernel, scores: Floats) -> PlaceKernel:
+    """Return a kernel on the channels of a map, whose scores are above 0 on nearly all images.
+
+    ``scores`` are the largest ones of the images that it learnt from, (N, C); those of the result
+    are higher by what :func:`find_shift` returns.
+    """
+    weights = places.basis @ kernel.weights
+    bias = kernel.bias - places.mean @ weights + find_shift(scores)
+    return PlaceKernel(weights.astype(np.float32), bias.astype(np.float32))
+
+
+def find_shift(scores: Floats) -> Floats:
+    """Return what makes the scores of each label positive with a margin, (C,)."""
+    low = scores.min(axis=0)
+    return np.asarray(MARGIN * (scores.max(axis=0) - low) - low, np.float32)
