@@ -52,12 +52,6 @@ if TYPE_CHECKING:
         text_of,
     )
     from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
-    from advisor.tflite._places import (
-        PLACES_VERSION,
-        PlaceKernel,
-        select_place_maps,
-        with_places,
-    )
     from advisor.tflite._postprocess import (
         CENTRE_DISTANCE,
         CENTRE_SCALE,
@@ -123,14 +117,12 @@ __all__ = [
     "MICRO_ALIGNMENT",
     "OPERATOR",
     "OPTIONS",
-    "PLACES_VERSION",
     "SCORES",
     "SIDE_SCALE",
     "Metadata",
     "Model",
     "Operator",
     "OperatorCost",
-    "PlaceKernel",
     "Subgraph",
     "Suppression",
     "Tables",
@@ -159,7 +151,6 @@ __all__ = [
     "read_head",
     "scale_of_input",
     "select_output",
-    "select_place_maps",
     "simplify_file",
     "slices_of",
     "split_postprocess",
@@ -175,7 +166,6 @@ __all__ = [
     "with_head",
     "with_levels",
     "with_named_outputs",
-    "with_places",
     "with_probe",
     "with_temperature",
     "with_unknown",

@@ -30,7 +30,7 @@ PROBABILITIES = "probabilities"
 LEVELS_VERSION = 1
 """Raised when an equal backbone gives other features."""
 
-JOINED = "levels/features"
+_JOINED = "levels/features"
 
 LARGEST_SHARE = 4
 """A map counts if its side is at most the input's over this.
@@ -44,7 +44,7 @@ _FLOAT32 = schema.TensorType.FLOAT32
 
 
 @dataclass(frozen=True)
-class Level:
+class _Level:
     """A map whose mean is a feature; ``made_by`` is the index of the operator that makes it."""
 
     tensor: int
@@ -61,7 +61,7 @@ def with_levels(data: bytes) -> bytes:
     """
     model = unpack(data)
     graph, signature = model.find_single_graph()
-    levels = find_levels(model, graph)
+    levels = _find_levels(model, graph)
     features = int(graph.outputs[0])
     if not levels or len(graph.tensors[features].shape) != 2:
         return data
@@ -69,7 +69,7 @@ def with_levels(data: bytes) -> bytes:
     width = int(graph.tensors[features].shape[1]) + sum(level.channels for level in levels)
     code = schema.BuiltinOperator.CONCATENATION
     options = schema.ConcatenationOptionsT(axis=1)
-    output = model.append_operator(graph, code, [features, *means], JOINED, (1, width), options)
+    output = model.append_operator(graph, code, [features, *means], _JOINED, (1, width), options)
     graph.outputs = [output]
     signature.outputs[0].tensorIndex = output
     return model.pack()
@@ -84,12 +84,12 @@ def last_width(data: bytes) -> int:
     graph, _ = model.find_single_graph()
     output = int(graph.outputs[0])
     for operator in graph.operators:
-        if output in operator.outputs and graph.tensors[output].name == JOINED.encode():
+        if output in operator.outputs and graph.tensors[output].name == _JOINED.encode():
             output = int(operator.inputs[0])
     return int(graph.tensors[output].shape[-1])
 
 
-def find_levels(model: Tables, graph: schema.SubGraphT) -> list[Level]:
+def _find_levels(model: Tables, graph: schema.SubGraphT) -> list[_Level]:
     """Return one level for each side, from small to large.
 
     It is the widest map that an operator with a stride reads, the last of its resolution; at the
@@ -98,8 +98,8 @@ def find_levels(model: Tables, graph: schema.SubGraphT) -> list[Level]:
     made_by: dict[int, int] = {}
     for place, operator in enumerate(graph.operators):
         made_by.update(dict.fromkeys(map(int, operator.outputs), place))
-    strided: dict[int, Level] = {}
-    windowed: dict[int, Level] = {}
+    strided: dict[int, _Level] = {}
+    windowed: dict[int, _Level] = {}
     for operator in graph.operators:
         level = _read_level(model, graph, operator, made_by)
         if level is None:
@@ -119,7 +119,7 @@ def find_levels(model: Tables, graph: schema.SubGraphT) -> list[Level]:
     return [levels[side] for side in sorted(levels) if side <= image_side // LARGEST_SHARE]
 
 
-def _keep_widest(levels: dict[int, Level], level: Level) -> None:
+def _keep_widest(levels: dict[int, _Level], level: _Level) -> None:
     """Put a level in place of that of its side if it is at least as wide."""
     # Of equally wide maps the later one has seen more of the image.
     if level.side not in levels or level.channels >= levels[level.side].channels:
@@ -131,7 +131,7 @@ def _read_level(
     graph: schema.SubGraphT,
     operator: schema.OperatorT,
     made_by: dict[int, int],
-) -> Level | None:
+) -> _Level | None:
     """Return the map that a convolution or pooling reads, before its padding.
 
     None for another operator, and for a global pooling.
@@ -151,10 +151,10 @@ def _read_level(
         return None
     if graph.tensors[source].type != _FLOAT32:
         return None
-    return Level(source, max(shape[1:3]), shape[3], maker)
+    return _Level(source, max(shape[1:3]), shape[3], maker)
 
 
-def _add_means(model: Tables, graph: schema.SubGraphT, levels: list[Level]) -> list[int]:
+def _add_means(model: Tables, graph: schema.SubGraphT, levels: list[_Level]) -> list[int]:
     """Add a mean over the places of each map, after its operator; return the means' tensors."""
     content = np.array([1, 2], "<i4").tobytes()
     axes = model.add_tensor(graph, "levels/axes", (2,), schema.TensorType.INT32, content)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
+    from advisor.training import _label_head as label_head
     from advisor.training._capture_augmentation import CaptureAugmentation
     from advisor.training._detection.boxes import box_detector_head
     from advisor.training._detection.centres import centre_detector_head
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from advisor.training._head import HEAD_VERSION, fit_head, train_head
     from advisor.training._head.quantized import match_logits, refit_head
     from advisor.training._head.trials import LAST_LAYER
-    from advisor.training._label_head import fit_label_head
     from advisor.training._labels import LANDMARKS, Suspect
     from advisor.training._loop import Reserve
     from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from advisor.training._on_maps.kept import LabelledImages, list_outputs
     from advisor.training._on_maps.train import HeadKind, train
     from advisor.training._on_maps.training_start import TrainingStart
-    from advisor.training._places import read_places, write_places
     from advisor.training._training_images import TrainingImages
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -93,18 +92,16 @@ __all__ = [
     "expect_new_conditions",
     "extract_features",
     "fit_head",
-    "fit_label_head",
     "join_parts",
+    "label_head",
     "list_outputs",
     "load_in_litert",
     "match_logits",
     "objects_of",
-    "read_places",
     "refit_head",
     "refit_kernels",
     "round_activation",
     "train",
     "train_head",
     "tune_card",
-    "write_places",
 ]

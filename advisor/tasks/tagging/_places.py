@@ -1,7 +1,7 @@
 """Declare the stage that reads the places of images, from which heads of labels learn.
 
-``join_head`` (``_stages.py``) asks for it. Its job is :func:`advisor.training.write_places`, which a
-child process runs by module and name.
+``join_head`` (``_stages.py``) asks for it. Its job is `write_places` of
+`training/_places.py`, which a child process runs by module and name.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from advisor.engine import (
     input_spec,
     list_versions,
 )
-from advisor.tflite import FEATURES, PLACES_VERSION
-from advisor.training import write_places
+from advisor.tflite import FEATURES
+from advisor.training import label_head
 
 VERSION = "1"  # Raised when equal images and backbones give other places
 PLACES = "places.npz"
@@ -48,7 +48,6 @@ def places_stage(card: Card, role: Role, workload: Workload) -> Stage[Path] | No
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "backbone": results[source].sha256,
-            "places": PLACES_VERSION,
             "pictures": materials.part(role).fingerprint,
             "view": input_spec(card).key,
             **list_versions("ai-edge-litert", "pillow", "numpy"),
@@ -57,7 +56,9 @@ def places_stage(card: Card, role: Role, workload: Workload) -> Stage[Path] | No
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         paths = materials.part(role).paths
         backbone = results[source].path
-        return partial(write_places, backbone, paths, input_spec(card), folders.out / PLACES)
+        return partial(
+            label_head.write_places, backbone, paths, input_spec(card), folders.out / PLACES
+        )
 
     return Stage(
         name=StageName.FEATURES,

@@ -156,12 +156,12 @@ def fit_head(
 
     Returns what the threshold of each label guarantees, as JSON values.
     """
-    from advisor.tflite import attach_head, last_width, with_places
-    from advisor.training import fit_label_head, join_parts, read_places
+    from advisor.tflite import attach_head, last_width
+    from advisor.training import join_parts, label_head
 
     data = backbone.read_bytes()
     rows = np.asarray(learnt.rows)
-    head = fit_label_head(
+    head = label_head.fit_label_head(
         join_parts(files, rows),
         np.array(learnt.truth, np.int8),
         learnt.groups,
@@ -170,10 +170,10 @@ def fit_head(
         last_width(data),
         learnt.wishes,
         learnt.batch,
-        read_places(learnt.places, rows) if learnt.places else (),
+        label_head.read_places(learnt.places, rows) if learnt.places else (),
     )
     if head.kernels:
-        data = with_places(data, head.kernels)
+        data = label_head.with_places(data, head.kernels)
     path.write_bytes(attach_head(data, head.weights, head.bias, SCORES))
     return [to_json(guarantee) if guarantee else None for guarantee in head.guarantees]
 

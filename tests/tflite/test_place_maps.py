@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 
 from advisor.core import StageError
-from advisor.tflite import (
-    PlaceKernel,
-    attach_head,
-    read_head,
-    select_place_maps,
-    to_float_io,
-    with_levels,
-    with_places,
-)
+from advisor.tflite import attach_head, read_head, to_float_io, with_levels
+from advisor.training._place_maps import PlaceKernel, select_place_maps, with_places
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 
 LABELS = 3
@@ -23,7 +16,9 @@ def maps(backbone: bytes, images: list[Array], run: Run) -> list[list[Array]]:
     """The places of each image in each map, (P, F)."""
     selected = select_place_maps(with_levels(backbone))
     answers = [run(selected, {"image": image}) for image in images]
-    return [[answer[f"map{n}"].reshape(-1, answer[f"map{n}"].shape[-1]) for n in range(len(answer))] for answer in answers]
+    return [
+        [answer[f"map{n}"].reshape(-1, answer[f"map{n}"].shape[-1]) for n in range(len(answer))] for answer in answers
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +48,9 @@ def test_a_file_answers_as_its_head_on_features_and_largest_scores(
     file = attach_head(with_scores, weights, bias, "scores")
     for image, places in zip(images, maps, strict=True):
         features = run(body, {"image": image})["features"][0]
-        largest = [(rows @ kernel.weights + kernel.bias).max(axis=0) for rows, kernel in zip(places, kernels, strict=True)]
+        largest = [
+            (rows @ kernel.weights + kernel.bias).max(axis=0) for rows, kernel in zip(places, kernels, strict=True)
+        ]
         joined = np.concatenate([features, *np.maximum(largest, 0)])
         assert run(with_scores, {"image": image})["features"][0] == pytest.approx(joined, abs=1e-4)
         scores = 1 / (1 + np.exp(-(joined @ weights + bias)))
@@ -69,8 +66,8 @@ def test_scores_of_places_stay_nearly_the_same_in_8_bits(
     weights = np.zeros((width, LABELS), np.float32)
     weights[-LABELS:] = np.eye(LABELS)
     file = attach_head(body, weights, np.zeros(LABELS, np.float32), "scores")
+    assert stays_within_one_delegate(file)
     rounded = to_float_io(quantize(file, "static_wi8_ai8"))
-    assert stays_within_one_delegate(rounded)
     for image in images:
         exact = run(file, {"image": image})["scores"]
         assert run(rounded, {"image": image})["scores"] == pytest.approx(exact, abs=0.05)
