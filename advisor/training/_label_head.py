@@ -17,6 +17,11 @@ less on cards (-2.0 to 0.8).
 The strongest penalties lower the loss of logits that are calibrated later anyway: without them it
 is 0.4 more on cards and on waste 0.7, on blood cells 0.4 less. One penalty for all labels ranks as
 well as one for each, the weights of rare labels matter little, and the shift keeps the order.
+
+The largest score over the places of two maps is added, with as much spread as the logits of the
+head (`_places.py`). EfficientNet-Lite0 and MobileNetV2 chose it on four draws: 5 points of mAP
+more on blood cells, 12 on cards. MobileNetV1 0.25 judged it on four other draws: 3.3 more on blood
+cells, 6.1 on cards, 0.6 on faults of tiles. With two to six labels it takes 3 CPU seconds.
 """
 
 from __future__ import annotations
@@ -138,7 +143,9 @@ def fit_label_head(
     chosen = label_thresholds.choose_thresholds(added.logits, truth, groups, wishes, batch)
     weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)
     weights[: best.width] = read
-    weights = np.concatenate([weights, *map(np.diag, added.factors)]) * chosen.slope
+    # The largest score of a label tells about this label alone.
+    of_places = [np.diag(factor) for factor in added.factors]
+    weights = np.concatenate([weights, *of_places]) * chosen.slope
     shifted_bias = (bias + added.bias) * chosen.slope + chosen.shift
     return LabelHead(
         weights.astype(np.float32),

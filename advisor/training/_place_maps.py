@@ -82,7 +82,9 @@ def with_places(data: bytes, kernels: Sequence[PlaceKernel]) -> bytes:
     parts = _list_parts(graph)
     for number, (tensor, kernel) in enumerate(zip(maps, kernels, strict=True)):
         parts.append(_add_largest(model, graph, tensor, kernel, f"places/{number}"))
-    width = sum(int(graph.tensors[part].shape[1]) for part in parts)
+    width = 0
+    for part in parts:
+        width += int(graph.tensors[part].shape[1])
     options = schema.ConcatenationOptionsT(axis=1)
     code = _OPERATOR.CONCATENATION
     output = model.append_operator(graph, code, parts, _JOINED, (1, width), options)
@@ -94,7 +96,8 @@ def with_places(data: bytes, kernels: Sequence[PlaceKernel]) -> bytes:
 
 def _find_maps(graph: schema.SubGraphT) -> list[int]:
     """Return the tensors of the maps whose means are levels, of strides 8 and 16."""
-    image_side = max(map(int, graph.tensors[graph.inputs[0]].shape[1:3]))
+    image = graph.tensors[graph.inputs[0]]
+    image_side = max(map(int, image.shape[1:3]))
     low, high = SIDES
     by_number = {}
     for operator in graph.operators:
@@ -124,28 +127,35 @@ def _add_largest(
     """Add the largest score over the places of a map, after its operator; return it, (1, C)."""
     height, width = map(int, graph.tensors[tensor].shape[1:3])
     classes = len(kernel.bias)
-    weights = np.ascontiguousarray(kernel.weights.T, "<f4").reshape(classes, 1, 1, -1)
+    # As a convolution and a pooling, both of which XNNPACK takes in 8 bits.
+    by_label = np.ascontiguousarray(kernel.weights.T, "<f4")
+    weights = by_label.reshape(classes, 1, 1, -1)
     bias = np.ascontiguousarray(kernel.bias, "<f4")
-    numbers = np.array([1, classes], "<i4")
-    constants = [
-        model.add_tensor(graph, f"{name}/weights", weights.shape, _FLOAT32, weights.tobytes()),
-        model.add_tensor(graph, f"{name}/bias", bias.shape, _FLOAT32, bias.tobytes()),
-    ]
-    shape = model.add_tensor(graph, f"{name}/shape", (2,), _INT32, numbers.tobytes())
+    content = weights.tobytes()
+    weights_index = model.add_tensor(graph, f"{name}/weights", weights.shape, _FLOAT32, content)
+    content = bias.tobytes()
+    bias_index = model.add_tensor(graph, f"{name}/bias", bias.shape, _FLOAT32, content)
+    content = np.array([1, classes], "<i4").tobytes()
+    shape = model.add_tensor(graph, f"{name}/shape", (2,), _INT32, content)
     scores = model.add_tensor(graph, f"{name}/scores", (1, height, width, classes), _FLOAT32)
     pooled = model.add_tensor(graph, f"{name}/pooled", (1, 1, 1, classes), _FLOAT32)
     largest = model.add_tensor(graph, f"{name}/largest", (1, classes), _FLOAT32)
-    convolution = schema.Conv2DOptionsT(padding=schema.Padding.VALID, strideW=1, strideH=1)
+    convolution = schema.Conv2DOptionsT(padding=schema.Padding.VALID)
+    convolution.strideW = 1
+    convolution.strideH = 1
     convolution.dilationWFactor = 1
     convolution.dilationHFactor = 1
     # Scores below 0 would widen the range of 8 bits, and no largest score is there.
     convolution.fusedActivationFunction = schema.ActivationFunctionType.RELU
-    pooling = schema.Pool2DOptionsT(padding=schema.Padding.VALID, strideW=width, strideH=height)
+    pooling = schema.Pool2DOptionsT(padding=schema.Padding.VALID)
+    pooling.strideW = width
+    pooling.strideH = height
     pooling.filterWidth = width
     pooling.filterHeight = height
     reshaping = schema.ReshapeOptionsT(newShape=[1, classes])
+    inputs = [tensor, weights_index, bias_index]
     added = [
-        model.make_operator(_OPERATOR.CONV_2D, [tensor, *constants], scores, convolution),
+        model.make_operator(_OPERATOR.CONV_2D, inputs, scores, convolution),
         model.make_operator(_OPERATOR.MAX_POOL_2D, [scores], pooled, pooling),
         model.make_operator(_OPERATOR.RESHAPE, [pooled, shape], largest, reshaping),
     ]

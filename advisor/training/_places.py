@@ -160,7 +160,8 @@ def _find_space(maps: Sequence[Floats]) -> tuple[Floats, Floats]:
     standard = (places - mean) / scale
     strengths, directions = np.linalg.eigh(standard.T @ standard / len(standard))
     strengths = strengths[-DIMENSIONS:]
-    basis = directions[:, -DIMENSIONS:] / scale[:, None] / np.sqrt(max(strengths.mean(), 1e-6))
+    size = np.sqrt(max(strengths.mean(), 1e-6))
+    basis = directions[:, -DIMENSIONS:] / scale[:, None] / size
     return mean.astype(np.float32), basis.astype(np.float32)
 
 
@@ -187,7 +188,8 @@ def fit_kernel(
     for sharpness, steps, share in SHARPNESS:
         read = columns
         if share > 1:
-            read = np.ascontiguousarray(columns[:, :, order[: max(1, len(order) // share)]])
+            count = max(1, len(order) // share)
+            read = np.ascontiguousarray(columns[:, :, order[:count]])
         loss = _PlaceLoss(read, wanted.T, share_of_image, penalty, sharpness)
         options: Any = {"maxiter": steps}
         values = minimize(loss, values, jac=True, method="L-BFGS-B", options=options).x
@@ -224,12 +226,13 @@ class _PlaceLoss:
         logits = pooled + bias[:, None]
         signs = np.where(self.wanted, 1.0, -1.0)
         losses = np.logaddexp(0.0, -signs * logits) * self.weight
-        size = float(np.square(weights).sum(dtype=np.float64))
-        loss = float(losses.sum(dtype=np.float64)) + 0.5 * self.penalty * size
-        apart = ((expit(logits) - self.wanted) * self.weight).astype(np.float32)
+        size = np.square(weights).sum(dtype=np.float64)
+        loss = losses.sum(dtype=np.float64) + 0.5 * self.penalty * size
+        apart = expit(logits) - self.wanted
+        apart = (apart * self.weight).astype(np.float32)
         shares *= apart[:, :, None]
         slope = flat @ shares.reshape(shape[1], -1).T + self.penalty * weights
-        return loss, np.concatenate([slope.ravel(), apart.sum(axis=1)]).astype(np.float64)
+        return float(loss), np.concatenate([slope.ravel(), apart.sum(axis=1)]).astype(np.float64)
 
 
 def _pool(scores: Floats, sharpness: float | None) -> tuple[Floats, Floats]:
@@ -238,10 +241,13 @@ def _pool(scores: Floats, sharpness: float | None) -> tuple[Floats, Floats]:
     """
     largest = scores.max(axis=2)
     if sharpness is None:
+        # The place of the largest score alone changes it.
         shares = np.zeros_like(scores)
         np.put_along_axis(shares, scores.argmax(axis=2)[:, :, None], 1.0, axis=2)
         return largest, shares
-    powers = np.exp(np.float32(sharpness) * (scores - largest[:, :, None]))
+    # Differences from the largest score keep the powers below 1.
+    apart = scores - largest[:, :, None]
+    powers = np.exp(np.float32(sharpness) * apart)
     total = powers.sum(axis=2)
     pooled = largest + np.log(total / scores.shape[2]) / np.float32(sharpness)
     powers /= total[:, :, None]

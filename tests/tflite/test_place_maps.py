@@ -6,6 +6,7 @@ import pytest
 from advisor.core import StageError
 from advisor.tflite import attach_head, read_head, to_float_io, with_levels
 from advisor.training._place_maps import PlaceKernel, select_place_maps, with_places
+from tests.builders import must_fail
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 
 LABELS = 3
@@ -32,14 +33,12 @@ def kernels(maps: list[list[Array]]) -> list[PlaceKernel]:
     ]
 
 
-def test_maps_of_strides_8_and_16_are_selected(maps: list[list[Array]]) -> None:
-    assert [len(rows) for rows in maps[0]] == [6 * 6, 12 * 12]
-
-
 def test_a_file_answers_as_its_head_on_features_and_largest_scores(
     backbone: bytes, images: list[Array], maps: list[list[Array]], kernels: list[PlaceKernel], run: Run
 ) -> None:
+    assert [len(rows) for rows in maps[0]] == [6 * 6, 12 * 12]
     body = with_levels(backbone)
+    must_fail(StageError, "do not fit", with_places, body, kernels[:1])
     with_scores = with_places(body, kernels)
     width = run(body, {"image": images[0]})["features"].shape[1]
     random = np.random.default_rng(1)
@@ -71,8 +70,3 @@ def test_scores_of_places_stay_nearly_the_same_in_8_bits(
     for image in images:
         exact = run(file, {"image": image})["scores"]
         assert run(rounded, {"image": image})["scores"] == pytest.approx(exact, abs=0.05)
-
-
-def test_kernels_of_other_maps_are_refused(backbone: bytes, kernels: list[PlaceKernel]) -> None:
-    with pytest.raises(StageError, match="do not fit"):
-        with_places(with_levels(backbone), kernels[:1])

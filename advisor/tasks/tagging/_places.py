@@ -32,16 +32,18 @@ from advisor.training import label_head
 VERSION = "1"  # Raised when equal images and backbones give other places
 PLACES = "places.npz"
 
+MOST_IMAGES = 2_000
 MOST_TARGETS = 12_000
-"""Images times labels up to which places are read. Kernels take about 10 CPU ms for each of them,
-and the places of an image 100 kB.
+"""Images, and images times labels, up to which places are read.
+
+Kernels take about 5 CPU ms for each of the latter, and the places of an image 100 kB.
 """
 
 
 def places_stage(card: Card, role: Role, workload: Workload) -> Stage[Path] | None:
     """Return the stage that writes the places of the images with a role; None for too many."""
     images = workload.images[role]
-    if images * workload.classes > MOST_TARGETS:
+    if images > MOST_IMAGES or images * workload.classes > MOST_TARGETS:
         return None
     source = cut_stage(card, FEATURES)
 
