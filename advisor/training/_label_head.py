@@ -186,8 +186,11 @@ def _add_places(
         scores = np.zeros_like(logits)
         for number in range(PLACES_FOLDS):
             seen = fold % PLACES_FOLDS != number
-            kernel = fit_kernel(rows[seen], wanted[seen], weight[seen], PLACES_STRENGTH)
-            scores[~seen] = kernel.score_images(rows[~seen])
+            weight_seen = weight[seen]
+            kernel = fit_kernel(rows[seen], wanted[seen], weight_seen, PLACES_STRENGTH)
+            # Images that it did not learn from say how far its scores spread.
+            others = rows[~seen]
+            scores[~seen] = kernel.score_images(others)
         # A kernel that has learnt nothing gives all images one score.
         deviation = scores.std(axis=0)
         factor = np.where(deviation > LEAST_DEVIATION, spread / np.maximum(deviation, 1e-9), 0.0)

@@ -70,8 +70,10 @@ class FittedKernel:
         """Return the largest score over the places of each image, (N, C)."""
         scores = np.zeros((len(rows), len(self.bias)), np.float32)
         for start in range(0, len(rows), BLOCK):
-            block = rows[start : start + BLOCK].astype(np.float32)
-            scores[start : start + BLOCK] = (block @ self.weights).max(axis=1)
+            part = slice(start, start + BLOCK)
+            block = rows[part].astype(np.float32)
+            of_places = block @ self.weights
+            scores[part] = of_places.max(axis=1)
         return scores + self.bias
 
 
@@ -105,7 +107,9 @@ def read_places(path: Path, places: NDArray[np.int64]) -> tuple[PlaceMap, ...]:
         maps = []
         for number in range(len(arrays.files) // 3):
             rows = arrays[f"rows{number}"][places]
-            maps.append(PlaceMap(rows, arrays[f"mean{number}"], arrays[f"basis{number}"]))
+            mean = arrays[f"mean{number}"]
+            basis = arrays[f"basis{number}"]
+            maps.append(PlaceMap(rows, mean, basis))
     return tuple(maps)
 
 
@@ -138,8 +142,11 @@ class _MapRun:
             maps.append(values.reshape(-1, values.shape[-1]))
         if not self._spaces:
             return maps
-        pairs = zip(maps, self._spaces, strict=True)
-        return [((rows - mean) @ basis).astype(np.float16) for rows, (mean, basis) in pairs]
+        projected = []
+        for rows, (mean, basis) in zip(maps, self._spaces, strict=True):
+            along = (rows - mean) @ basis
+            projected.append(along.astype(np.float16))
+        return projected
 
 
 def _find_space(maps: Sequence[Floats]) -> tuple[Floats, Floats]:

@@ -32,18 +32,24 @@ from advisor.training import label_head
 VERSION = "1"  # Raised when equal images and backbones give other places
 PLACES = "places.npz"
 
-MOST_IMAGES = 2_000
 MOST_TARGETS = 12_000
-"""Images, and images times labels, up to which places are read.
+"""Images times labels up to which places are read; kernels take about 4 CPU ms for each."""
 
-Kernels take about 5 CPU ms for each of the latter, and the places of an image 100 kB.
-"""
+MOST_BYTES = 250_000_000
+"""Size of the places of all images up to which they are read; a fit takes five times as much."""
+
+# Of a place of stride 8, with a quarter of one of stride 16: 48 numbers of two bytes.
+PLACE_BYTES = 120
 
 
 def places_stage(card: Card, role: Role, workload: Workload) -> Stage[Path] | None:
     """Return the stage that writes the places of the images with a role; None for too many."""
     images = workload.images[role]
-    if images > MOST_IMAGES or images * workload.classes > MOST_TARGETS:
+    places = (card.input_size / 8) ** 2
+    size_bytes = images * places * PLACE_BYTES
+    targets = images * workload.classes
+    # A larger set keeps the head without places, which learns from more images.
+    if size_bytes > MOST_BYTES or targets > MOST_TARGETS:
         return None
     source = cut_stage(card, FEATURES)
 

@@ -41,7 +41,8 @@ from advisor.tasks.tagging._places import places_stage
 from advisor.tflite import FEATURES, Metadata, dequantize
 
 VERSION = "4"  # Raised when equal features and labels give another head
-KERNELS_S = 0.004  # CPU seconds of the kernels of places for each image and label
+# CPU seconds of the kernels of places for each image of 224 pixels and label
+KERNELS_S = 0.004
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
 
 
@@ -110,16 +111,18 @@ def join_head(
         inputs=inputs,
         job=job,
         read=FloatModel.within,
-        cost_s=_price_s(workload, role, reads_places=places is not None),
+        cost_s=_price_s(card, workload, role, reads_places=places is not None),
     )
 
 
-def _price_s(workload: Workload, role: Role, reads_places: bool) -> float:
+def _price_s(card: Card, workload: Workload, role: Role, reads_places: bool) -> float:
     """Return the CPU seconds of fitting a head, and kernels if it reads places."""
     images = workload.images[role]
     seconds = cost.head_s(images, workload.classes)
     if reads_places:
-        seconds += KERNELS_S * images * workload.classes
+        # A map has as many places more as the image has pixels.
+        larger = (card.input_size / 224) ** 2
+        seconds += KERNELS_S * images * workload.classes * larger
     return seconds
 
 
@@ -172,6 +175,7 @@ def fit_head(
         learnt.batch,
         label_head.read_places(learnt.places, rows) if learnt.places else (),
     )
+    # A head that reads no places leaves the backbone as it is.
     if head.kernels:
         data = label_head.with_places(data, head.kernels)
     path.write_bytes(attach_head(data, head.weights, head.bias, SCORES))
