@@ -25,7 +25,7 @@ from advisor.catalog import Catalogue
 from advisor.core import Guarantees, Shares
 from advisor.datasets import LabelSetSurvey
 from advisor.store import RunFolder
-from advisor.training import fit_label_head
+from advisor.training import label_head
 from benchmarks.accuracy_head import image_features
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -117,7 +117,7 @@ def judge_half(known: TagSet, draw: int, of: str, share: float) -> Iterator[tupl
     wishes = [wish] * truth.shape[1]
     batch = float(new.sum() / (~new).sum())
     groups = known.groups[~new].tolist()
-    head = fit_label_head(known.features[~new], truth[~new], groups, hashes, draw, known.last, wishes, batch)
+    head = label_head.fit_label_head(known.features[~new], truth[~new], groups, hashes, draw, known.last, wishes, batch)
     shown = known.features[new] @ head.weights + head.bias >= 0
     for label, guarantee in enumerate(head.guarantees):
         there = truth[new, label] == 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
+    from advisor.training import _label_head as label_head
     from advisor.training._capture_augmentation import CaptureAugmentation
     from advisor.training._detection.boxes import box_detector_head
     from advisor.training._detection.centres import centre_detector_head
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from advisor.training._head import HEAD_VERSION, fit_head, train_head
     from advisor.training._head.quantized import match_logits, refit_head
     from advisor.training._head.trials import LAST_LAYER
-    from advisor.training._label_head import fit_label_head
     from advisor.training._labels import LANDMARKS, Suspect
     from advisor.training._loop import Reserve
     from advisor.training._on_maps import convolve_separably
@@ -91,8 +91,8 @@ __all__ = [
     "expect_new_conditions",
     "extract_features",
     "fit_head",
-    "fit_label_head",
     "join_parts",
+    "label_head",
     "learn_usual",
     "list_outputs",
     "match_logits",

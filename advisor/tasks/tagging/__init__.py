@@ -1,7 +1,8 @@
 """Image tagging: any number of labels for each image.
 
 ``TAGGING`` states the facts of the task. Read ``_task.py`` first (its methods), then
-``_images.py`` (what is read and checked), ``_stages.py`` and ``_thresholds.py`` (training),
+``_images.py`` (what is read and checked), ``_stages.py``, ``_places.py`` and ``_thresholds.py``
+(training),
 ``_judging.py`` (figures), ``_growth.py`` (more images), ``_answers.py`` and ``_shipping.py``
 (bundle), and ``_own.py`` (users' own taggers).
 """

@@ -37,9 +37,12 @@ from advisor.engine import (
     list_versions,
 )
 from advisor.measurement import Floats, Runner, label_thresholds
+from advisor.tasks.tagging._places import places_stage
 from advisor.tflite import FEATURES, Metadata, dequantize
 
-VERSION = "3"  # Raised when equal features and labels give another head
+VERSION = "4"  # Raised when equal features and labels give another head
+# CPU seconds of the kernels of places for each image of 224 pixels and label
+KERNELS_S = 0.004
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
 
 
@@ -54,6 +57,7 @@ class LearntTags:
     seed: int
     wishes: tuple[Guarantees, ...] = ()  # of each label; empty if nothing is asked
     batch: float = 0.0  # images of the hold-out over theirs
+    places: Path | None = None  # the maps of places, whose images are those of the features
 
 
 def join_head(
@@ -65,11 +69,14 @@ def join_head(
     # The features of the compared head are among those of the head that ships.
     read_role = Role.LEARNT if role is Role.TRAIN else role
     features = feature_stages(card, read_role, workload.images[read_role])
+    places = places_stage(card, read_role, workload)
+    needed = (places,) if places else ()
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
         return {
             "features": features.key(materials, results),
+            "places": results.sha256(places) if places else "",
             "task": "tags",
             "pictures": part.fingerprint,
             "groups": part.groups,
@@ -89,6 +96,7 @@ def join_head(
             seed=materials.question.seed,
             wishes=list_asked(materials),
             batch=share_of_holdout(materials, role),
+            places=results[places] if places else None,
         )
         return partial(
             fit_head, results[source].path, features.files(results), learnt, folders.model
@@ -99,12 +107,23 @@ def join_head(
         scope=Scope(card.name, training, purpose=purpose),
         version=VERSION,
         doing="training the head of",
-        after=(source, *features.stages),
+        after=(source, *features.stages, *needed),
         inputs=inputs,
         job=job,
         read=FloatModel.within,
-        cost_s=cost.head_s(workload.images[role], workload.classes),
+        cost_s=_price_s(card, workload, role, reads_places=places is not None),
     )
+
+
+def _price_s(card: Card, workload: Workload, role: Role, reads_places: bool) -> float:
+    """Return the CPU seconds of fitting a head, and kernels if it reads places."""
+    images = workload.images[role]
+    seconds = cost.head_s(images, workload.classes)
+    if reads_places:
+        # A map has as many places more as the image has pixels.
+        larger = (card.input_size / 224) ** 2
+        seconds += KERNELS_S * images * workload.classes * larger
+    return seconds
 
 
 def describe_wishes(materials: Materials, role: Role) -> Inputs:
@@ -141,11 +160,12 @@ def fit_head(
     Returns what the threshold of each label guarantees, as JSON values.
     """
     from advisor.tflite import attach_head, last_width
-    from advisor.training import fit_label_head, join_parts
+    from advisor.training import join_parts, label_head
 
     data = backbone.read_bytes()
-    head = fit_label_head(
-        join_parts(files, np.asarray(learnt.rows)),
+    rows = np.asarray(learnt.rows)
+    head = label_head.fit_label_head(
+        join_parts(files, rows),
         np.array(learnt.truth, np.int8),
         learnt.groups,
         learnt.hashes,
@@ -153,7 +173,11 @@ def fit_head(
         last_width(data),
         learnt.wishes,
         learnt.batch,
+        label_head.read_places(learnt.places, rows) if learnt.places else (),
     )
+    # A head that reads no places leaves the backbone as it is.
+    if head.kernels:
+        data = label_head.with_places(data, head.kernels)
     path.write_bytes(attach_head(data, head.weights, head.bias, SCORES))
     return [to_json(guarantee) if guarantee else None for guarantee in head.guarantees]
 

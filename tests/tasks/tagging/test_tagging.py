@@ -18,7 +18,7 @@ from advisor.integrations.browser import LITERT
 from advisor.measurement import label_precision, label_thresholds
 from advisor.store import RunFolder
 from advisor.tasks.tagging._images import TagFault, check_tags
-from advisor.training import fit_label_head
+from advisor.training import label_head
 from tests.builders import must_fail
 from tests.makers.browsers import ask_page, require_runtime
 from tests.makers.label_sets import RNG, mark_labels, write_images, write_table, write_tags
@@ -50,7 +50,7 @@ def test_a_head_learns_each_label_from_what_is_known_of_it(groups: Sequence[int]
     truth = (features[:, :3] > [0.0, 1.0, 0.0]).astype(np.int8)
     truth[::2, 2] = -1
     learnt = slice(300)
-    head = fit_label_head(features[learnt], truth[learnt], groups, [str(n) for n in range(300)], 0)
+    head = label_head.fit_label_head(features[learnt], truth[learnt], groups, [str(n) for n in range(300)], 0)
     logits = features[300:] @ head.weights + head.bias
     judged = label_precision.LabelScores((1 / (1 + np.exp(-logits))).astype(np.float32), truth[300:])
     assert min(judged.by_class) > 0.9
