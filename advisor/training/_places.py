@@ -87,15 +87,23 @@ def write_places(backbone: Path, images: Sequence[Path], spec: InputSpec, path: 
     except StageError:
         np.savez(path, allow_pickle=False)
         return
-    sampled = np.unique(np.linspace(0, len(images) - 1, SAMPLED_IMAGES).astype(int))
+    even_places = np.linspace(0, len(images) - 1, SAMPLED_IMAGES)
+    sampled = np.unique(even_places.astype(int))
     run = _MapRun(data, spec)
-    samples = [run(images[place]) for place in sampled]
-    spaces = [_find_space(list(maps)) for maps in zip(*samples, strict=True)]
+    samples = []
+    for place in sampled:
+        samples.append(run(images[place]))
+    spaces = []
+    for maps in zip(*samples, strict=True):
+        spaces.append(_find_space(maps))
     project = _MapRun(data, spec, spaces)
-    rows = [project(image) for image in images]
+    rows = []
+    for image in images:
+        rows.append(project(image))
     arrays: dict[str, Any] = {}
     for number, (mean, basis) in enumerate(spaces):
-        arrays[f"rows{number}"] = np.stack([maps[number] for maps in rows])
+        of_map = [maps[number] for maps in rows]
+        arrays[f"rows{number}"] = np.stack(of_map)
         arrays[f"mean{number}"] = mean
         arrays[f"basis{number}"] = basis
     np.savez(path, allow_pickle=False, **arrays)
@@ -123,7 +131,8 @@ class _MapRun:
 
         self._interpreter: Any = Interpreter(model_content=data, num_threads=1)
         self._interpreter.allocate_tensors()
-        self._input = self._interpreter.get_input_details()[0]["index"]
+        (network_input,) = self._interpreter.get_input_details()
+        self._input = network_input["index"]
         outputs = self._interpreter.get_output_details()
         self._outputs = [output["index"] for output in outputs]
         self._spec = spec
@@ -159,16 +168,20 @@ def _find_space(maps: Sequence[Floats]) -> tuple[Floats, Floats]:
     drawn = []
     for rows in maps:
         count = min(share, len(rows))
-        drawn.append(rows[generator.choice(len(rows), count, replace=False)])
+        places_of_image = generator.choice(len(rows), count, replace=False)
+        drawn.append(rows[places_of_image])
     places = np.concatenate(drawn).astype(np.float32)
     mean = places.mean(axis=0)
     # A channel that is nearly constant would be divided by 0.
     scale = np.maximum(places.std(axis=0), 1e-3)
     standard = (places - mean) / scale
-    strengths, directions = np.linalg.eigh(standard.T @ standard / len(standard))
-    strengths = strengths[-DIMENSIONS:]
-    size = np.sqrt(max(strengths.mean(), 1e-6))
-    basis = directions[:, -DIMENSIONS:] / scale[:, None] / size
+    covariance = standard.T @ standard / len(standard)
+    strengths, directions = np.linalg.eigh(covariance)
+    # The main directions come last.
+    main = slice(-DIMENSIONS, None)
+    variance = max(strengths[main].mean(), 1e-6)
+    size = np.sqrt(variance)
+    basis = directions[:, main] / scale[:, None] / size
     return mean.astype(np.float32), basis.astype(np.float32)
 
 
@@ -186,12 +199,14 @@ def fit_kernel(
     from scipy.optimize import minimize
 
     # Places come last: sums over what lies side by side take a third of the time.
+    images, places, dimensions = rows.shape
     columns = np.ascontiguousarray(rows.transpose(2, 0, 1), np.float32)
-    shape = (rows.shape[2], wanted.shape[1])
-    values = np.zeros(shape[0] * shape[1] + shape[1], np.float64)
-    penalty = 1.0 / (strength * len(rows))
-    share_of_image = np.asarray(weight.T / len(rows), np.float32)
-    order = np.random.default_rng(0).permutation(rows.shape[1])
+    labels = wanted.shape[1]
+    shape = (dimensions, labels)
+    values = np.zeros(dimensions * labels + labels, np.float64)
+    penalty = 1.0 / (strength * images)
+    share_of_image = np.asarray(weight.T / images, np.float32)
+    order = np.random.default_rng(0).permutation(places)
     for sharpness, steps, share in SHARPNESS:
         read = columns
         if share > 1:
@@ -199,16 +214,19 @@ def fit_kernel(
             read = np.ascontiguousarray(columns[:, :, order[:count]])
         loss = _PlaceLoss(read, wanted.T, share_of_image, penalty, sharpness)
         options: Any = {"maxiter": steps}
-        values = minimize(loss, values, jac=True, method="L-BFGS-B", options=options).x
+        solved = minimize(loss, values, jac=True, method="L-BFGS-B", options=options)
+        values = solved.x
     weights, bias = _split(values, shape)
     return FittedKernel(weights, bias)
 
 
 def _split(values: NDArray[np.float64], shape: tuple[int, int]) -> tuple[Floats, Floats]:
     """Return weights (D, C) and bias (C,) of the values of a solver."""
-    end = shape[0] * shape[1]
-    weights = values[:end].reshape(shape).astype(np.float32)
-    return weights, values[end:].astype(np.float32)
+    dimensions, labels = shape
+    end = dimensions * labels
+    weights = values[:end].reshape(shape)
+    bias = values[end:]
+    return weights.astype(np.float32), bias.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,21 +243,27 @@ class _PlaceLoss:
         """Return the loss at values, and its gradient."""
         from scipy.special import expit
 
-        shape = (len(self.columns), len(self.wanted))
-        weights, bias = _split(values, shape)
-        flat = self.columns.reshape(shape[0], -1)
-        scores = (weights.T @ flat).reshape(shape[1], *self.columns.shape[1:])
+        dimensions, images, places = self.columns.shape
+        labels = len(self.wanted)
+        weights, bias = _split(values, (dimensions, labels))
+        flat = self.columns.reshape(dimensions, -1)
+        of_places = weights.T @ flat
+        scores = of_places.reshape(labels, images, places)
         pooled, shares = _pool(scores, self.sharpness)
         logits = pooled + bias[:, None]
         signs = np.where(self.wanted, 1.0, -1.0)
-        losses = np.logaddexp(0.0, -signs * logits) * self.weight
+        entropies = np.logaddexp(0.0, -signs * logits)
+        losses = entropies * self.weight
         size = np.square(weights).sum(dtype=np.float64)
         loss = losses.sum(dtype=np.float64) + 0.5 * self.penalty * size
         apart = expit(logits) - self.wanted
         apart = (apart * self.weight).astype(np.float32)
         shares *= apart[:, :, None]
-        slope = flat @ shares.reshape(shape[1], -1).T + self.penalty * weights
-        return float(loss), np.concatenate([slope.ravel(), apart.sum(axis=1)]).astype(np.float64)
+        of_labels = shares.reshape(labels, -1)
+        slope = flat @ of_labels.T + self.penalty * weights
+        slope_of_bias = apart.sum(axis=1)
+        gradient = np.concatenate([slope.ravel(), slope_of_bias])
+        return float(loss), gradient.astype(np.float64)
 
 
 def _pool(scores: Floats, sharpness: float | None) -> tuple[Floats, Floats]:
