@@ -183,12 +183,18 @@ class Limits:
         return shares
 
     def show_met(self, evaluation: Evaluation) -> dict[str, str]:
-        """Return ``met with 62 % probability`` for each limit that images decide about:
-        of accuracy, drop, metrics.
+        """Return ``met with 62 % probability`` for each limit that images decide about: of
+        accuracy, drop, metrics. It says what counts beside the figure on validation.
         """
         texts = {}
         for name, share in self.probabilities(evaluation).items():
-            texts[name] = f"met with {show_probability(share)} probability"
+            counted = []
+            if name == DROP:
+                counted.append("what such forms usually lose")
+                if evaluation.holdout_drop is not None:
+                    counted.append("the hold-out")
+            beside = f", with {' and '.join(counted)}" if counted else ""
+            texts[name] = f"met with {show_probability(share)} probability{beside}"
         return texts
 
     def licence_refusal(self, licence: str | None) -> str:

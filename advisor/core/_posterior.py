@@ -178,7 +178,8 @@ class Posterior:
         Half an image is added for each file that only it answers rightly, or one lone answer would
         count as proof (A. Agresti and Y. Min, "Simple improved confidence intervals for comparing
         matched proportions", Statistics in Medicine 24, 2005). The images of a group count
-        together, those that are added, too: see :meth:`.ImageUnits.count_independent`.
+        together, see :meth:`.ImageUnits.sum_squares`. Nor is the whole group that one file alone
+        answers rightly proof, where its square is at most the number of images.
         """
         import numpy as np
 
@@ -190,11 +191,10 @@ class Posterior:
         deviations = self._right - self._right.mean(axis=1, keepdims=True)
         sums = self._units.sum_values(deviations.T).T
         squares = (sums**2).sum(axis=1)
-        variances = (
-            squares[first][:, None] + squares[second] - 2 * sums[first] @ sums[second].T
-        ) / count
-        added = self._units.mean_size / count
-        errors = 100 * np.sqrt((np.maximum(variances, 0.0) + added) / (count + 1))
+        variances = squares[first][:, None] + squares[second] - 2 * sums[first] @ sums[second].T
+        if not self._units.are_single:
+            variances *= self._units.count / (self._units.count - 1)
+        errors = 100 * np.sqrt((np.maximum(variances, 0.0) + 1) / count / (count + 1))
         rows = np.clip(np.searchsorted(first, mine), 0, len(first) - 1)
         columns = np.clip(np.searchsorted(second, other), 0, len(second) - 1)
         pairwise: Floats = errors[rows][:, columns]

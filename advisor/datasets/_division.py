@@ -394,7 +394,8 @@ def _describe_groups(division: Division, dataset: Dataset) -> str:
     which = phrase_count(divided, "class", "classes")
     return (
         f"{come}: whole groups are held out, and ranges count them."
-        f" In {which} with too few groups, one is divided between two parts."
+        f" In {which} with too few groups, one is divided between two parts: figures there may be"
+        " too high."
     )
 
 

@@ -111,7 +111,8 @@ class ClassProbabilities:
         other_columns = self.rows.shape[1] - len(self.classes)
         least = np.array([*map(limits.least, self.classes), *(other_columns * [np.inf])])
         taken = self.sure >= least[self.answers]
-        return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
+        counted = at_score(1.0, taken.astype(float), self.right, self.apart)
+        return replace(counted, score=float(least.min()))
 
 
 def choose_class_thresholds(
@@ -203,29 +204,35 @@ def _find_reachable_by_class(
 
 
 def judge_class_thresholds(
-    rows: Floats, labels: Labels, classes: tuple[str, ...], chosen: ConfidenceFacts
+    rows: Floats,
+    labels: Labels,
+    classes: tuple[str, ...],
+    chosen: ConfidenceFacts,
+    groups: Sequence[str] = (),
 ) -> ConfidenceFacts:
     """Return what the chosen temperature and thresholds do on other images, such as the hold-out.
 
-    ``rows`` are of the file whose head has the temperature.
-    What ``chosen`` lists of single mistakes stays.
+    ``rows`` are of the file whose head has the temperature, and ``groups`` names the group of each
+    image. What ``chosen`` lists of single mistakes stays.
     """
-    seen = ClassProbabilities(rows, labels, classes)
+    seen = ClassProbabilities(rows, labels, classes, groups)
+    apart = seen.apart
     after = assess_reliability(rows, labels)
     before = assess_reliability(apply_temperature(rows, 1 / chosen.temperature), labels)
     threshold = None
     if chosen.threshold:
-        threshold = at_score(chosen.threshold.score, *seen.without(chosen.wanted))
+        threshold = at_score(chosen.threshold.score, *seen.without(chosen.wanted), apart)
     by_class: dict[str, Threshold | None] = {}
     for name in classes:
         of_class = chosen.by_class.get(name)
-        by_class[name] = at_score(of_class.score, *seen.of(name)) if of_class else None
+        by_class[name] = at_score(of_class.score, *seen.of(name), apart) if of_class else None
     recall = {}
     for name, of_recall in chosen.recall.items():
-        recall[name] = at_recall(of_recall, *seen.members(name))
+        recall[name] = at_recall(of_recall, *seen.members(name), apart)
     coverage = chosen.coverage
     if coverage:
-        coverage = replace(coverage, at=at_score(coverage.at.score, seen.sure, seen.right))
+        at = at_score(coverage.at.score, seen.sure, seen.right, apart)
+        coverage = replace(coverage, at=at)
     return replace(
         chosen,
         error=after.error,

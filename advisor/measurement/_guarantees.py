@@ -81,7 +81,7 @@ def find_threshold(
     if not most_answers:
         return None
     score = float(np.asarray(sure)[order[most_answers - 1]])
-    return at_score(_middle_below(score, sure), sure, right)
+    return at_score(_middle_below(score, sure), sure, right, apart)
 
 
 def find_reachable(
@@ -110,11 +110,13 @@ def find_reachable(
     return Reachable(0.0, 0.0)
 
 
-def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
-    """Return precision and number of the answers from a score on."""
+def at_score(score: float, sure: Floats, right: Flags, apart: float = 1.0) -> Threshold:
+    """Return precision and number of the answers from a score on; for the interval of the
+    precision, an answer counts as ``apart`` independent ones (0-1).
+    """
     taken = int((sure >= score).sum())
     hits = int(right[sure >= score].sum())
-    return Threshold(score, _estimate_share(hits, taken), taken, len(sure))
+    return Threshold(score, _estimate_share(hits, taken, apart), taken, len(sure))
 
 
 def find_reached(
@@ -157,7 +159,7 @@ def find_covering(
     ones (0-1).
     """
     score, guaranteed = find_reached(sure, wanted, batch, apart)
-    at = at_score(score, sure, right)
+    at = at_score(score, sure, right, apart)
     hits = 0
     if at.precision:
         hits = round(at.precision.value * at.images)
@@ -178,16 +180,19 @@ def find_recalling(
     (0-1).
     """
     score, guaranteed = find_reached(column[members], wanted, batch, apart)
-    return at_recall(RecallThreshold(wanted, guaranteed, score, None, None, 0, 0), column, members)
+    chosen = RecallThreshold(wanted, guaranteed, score, None, None, 0, 0)
+    return at_recall(chosen, column, members, apart)
 
 
-def at_recall(chosen: RecallThreshold, column: Floats, members: Flags) -> RecallThreshold:
+def at_recall(
+    chosen: RecallThreshold, column: Floats, members: Flags, apart: float = 1.0
+) -> RecallThreshold:
     """Return a threshold with its figures on other images, see :func:`find_recalling`."""
     flagged = column >= chosen.score
     members_flagged = int(members[flagged].sum())
     images = int(flagged.sum())
-    recall = _estimate_share(members_flagged, int(members.sum()))
-    precision = _estimate_share(members_flagged, images)
+    recall = _estimate_share(members_flagged, int(members.sum()), apart)
+    precision = _estimate_share(members_flagged, images, apart)
     return RecallThreshold(
         chosen.wanted, chosen.guaranteed, chosen.score, recall, precision, images, len(column)
     )
@@ -313,8 +318,14 @@ def _middle_below(score: float, scores: Floats) -> float:
     return (score + float(scores[scores < score].max(initial=0.0))) / 2
 
 
-def _estimate_share(hits: int, taken: int) -> Interval | None:
-    return Interval.wilson(hits, taken) if taken else None
+def _estimate_share(hits: int, taken: int, apart: float) -> Interval | None:
+    """Return a share with Wilson's interval of so many independent answers; None of none."""
+    if not taken:
+        return None
+    ends = Interval.wilson(hits * apart, taken * apart)
+    share = hits / taken
+    # Rounding must not leave the share outside of its interval.
+    return Interval(share, min(share, ends.low), max(share, ends.high))
 
 
 @lru_cache(maxsize=64)

@@ -292,6 +292,18 @@ def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
     return lines
 
 
+def _explain_shortened(rows: Sequence[Evaluation]) -> list[str]:
+    """Return which networks a time limit gave fewer epochs than their recipe has."""
+    cards = set()
+    for row in rows:
+        if row.tuning is not None and row.tuning.shortened:
+            cards.add(row.configuration.card)
+    if not cards:
+        return []
+    names = ", ".join(sorted(cards))
+    return [f"fine-tuned for fewer epochs than usual, because of the time limit: {names}"]
+
+
 def _share_timings(rows: Sequence[Evaluation], others: Sequence[Evaluation]) -> bool:
     """Return whether one of the rows has the latency of another file, which may have no row,
     because their graph is the same (:func:`advisor.core.pool_timings`).
@@ -330,7 +342,8 @@ def _explain_table(view: RunView, rows: Sequence[Evaluation], robust: bool) -> l
         tied = {row.variant for row in view.decision.ties}
         more = len(tied - {row.variant for row in rows})
         elsewhere = f"; {more} more in the report" if more else ""
-        lines.append(f"≈ statistically tied with the most accurate{elsewhere}")
+        lines.append(f"≈ the most accurate, or statistically tied with it{elsewhere}")
+    lines += _explain_shortened(rows)
     lines += _explain_marks(rows)
     if _share_timings(rows, (*rows, *view.ok)):
         shortest = ""

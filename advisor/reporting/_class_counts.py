@@ -66,9 +66,12 @@ def find_weakest(recalls: Sequence[ClassRecall]) -> ClassRecall | None:
     return recalls[min(rows_with_figures)[1]] if rows_with_figures else None
 
 
-def leaves_out_classes(recalls: Sequence[ClassRecall]) -> bool:
-    """Return whether too few images judged a class, so that it is never the weakest."""
-    return any(row.n is not None and row.n < FEW_IMAGES for row in recalls)
+def name_compared(recalls: Sequence[ClassRecall]) -> str:
+    """Return which classes can be the weakest: ``of the classes with at least 10 images``; empty
+    if all of them can.
+    """
+    are_left_out = any(row.n is not None and row.n < FEW_IMAGES for row in recalls)
+    return f"of the classes with at least {FEW_IMAGES} images" if are_left_out else ""
 
 
 def are_few(recalls: Sequence[ClassRecall]) -> bool:

@@ -26,7 +26,7 @@ from advisor.reporting._class_counts import (
     are_few,
     count_judged_images,
     find_weakest,
-    leaves_out_classes,
+    name_compared,
 )
 from advisor.reporting._classes import compute_recalls
 from advisor.reporting._device_results import remark_build
@@ -462,8 +462,9 @@ def _list_weaknesses(view: RunView, pick: Evaluation) -> Iterator[str]:
         else:
             right = f"right on {weak.recall:.0f} of 100 of its images"
         subject = "It"
-        if leaves_out_classes(class_recalls):
-            subject = "Of the classes with enough images, it"
+        compared = name_compared(class_recalls)
+        if compared:
+            subject = f"{compared.capitalize()}, it"
         yield f"{subject} is weakest on '{weak.label}': {right}."
     elif are_few(class_recalls):
         most = max(row.n or 0 for row in class_recalls)

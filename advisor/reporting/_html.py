@@ -27,7 +27,7 @@ from advisor.reporting import (
 )
 from advisor.reporting._answer import list_warned_blocks, make_summary, other_risks
 from advisor.reporting._app_size import PHONES, AppGrowth, app_growth
-from advisor.reporting._class_counts import count_judged_images, find_weakest
+from advisor.reporting._class_counts import count_judged_images, find_weakest, name_compared
 from advisor.reporting._classes import (
     add_ranges,
     compare_confusions,
@@ -229,6 +229,7 @@ def _describe_classes(view: RunView) -> Variables | None:
         "counted": any(recall.precision is not None for recall in class_recalls),
         "lost": _compute_lost_recall(view, pick),
         "weakest": find_weakest(class_recalls),
+        "weakest_of": name_compared(class_recalls),
         "pairs": list_confused_pairs(answers, labels),
         "confusions": compare_confusions(pick, view.decision.runner_up, labels),
         "boxes": answers.boxes,

@@ -46,6 +46,9 @@ as ``manifest.json`` has them.
 
 ALSO = "Also possible"
 
+NEARLY_CERTAIN = 0.99
+"""Probability of meeting the budget from which on a measurement can wait."""
+
 WIDE = 0.1
 """A class whose interval has a larger half width (0-1) needs more images
 before its figure says much.
@@ -123,7 +126,10 @@ def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
             now = "has float16 weights so far"
         what = f"int8 of the pick, which {now}{int8_size(pick)}"
         yield NextStep("a smaller file (int8)", what, continue_command(view.folder))
-    yield from _list_measuring(view, pick)
+    # A device that a file fits with near certainty can wait.
+    is_sure = (pick.budget_probability or 0.0) >= NEARLY_CERTAIN
+    if not is_sure:
+        yield from _list_measuring(view, pick)
     tuning = view.insights.tuning
     if tuning is not None:
         ends = f"{tuning.low:+.0f} to {tuning.high:+.0f}"
@@ -148,6 +154,8 @@ def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         )
     if not lacks_int8(view, pick):
         yield from list_rest(view)
+    if is_sure:
+        yield from _list_measuring(view, pick)
 
 
 def _list_measuring(view: RunView, pick: Evaluation) -> Iterator[NextStep]:

@@ -236,7 +236,7 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
     division = Division(parts, grouping, _units.number_units(dataset), (), ())
     assert division.list_notes(dataset) == (
         "Images come in 7 groups (similar light and background): whole groups are held out, and ranges count them."
-        " In 1 class with too few groups, one is divided between two parts.",
+        " In 1 class with too few groups, one is divided between two parts: figures there may be too high.",
     )
 
 

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core import CardFacts, Evaluation, HoldoutPart, Limits, OnAllImages, Provenance, Quantity, Status
+from advisor.core import (
+    CardFacts,
+    Evaluation,
+    HoldoutPart,
+    Limits,
+    OnAllImages,
+    Provenance,
+    Quantity,
+    Status,
+    TuningFacts,
+)
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import Insights, resolve
 from advisor.engine._history.label_check import CheckedLabels, WrongLabel
@@ -396,6 +406,14 @@ def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
     assert f"because only picks {few} network on the front ran there" in " ".join(said(limited).split())
     assert any(text.startswith(f"Picks {few}") for text in list_foundations(limited, limited.decision.pick))
     assert "Files that did not run on the hold-out come after the others." in " ".join(said(waiting).split())
+
+
+def test_a_training_that_the_time_limit_shortened_is_named_below_the_table() -> None:
+    view = judged_view()
+    shortened = with_pick(view, tuning=TuningFacts(True))
+    said_of = " ".join(said(shortened, width=180).split())
+    assert "fine-tuned for fewer epochs than usual, because of the time limit: " in said_of
+    assert "fewer epochs" not in said(view, width=180)
 
 
 def test_files_of_one_graph_have_one_latency_and_the_table_says_so() -> None:

@@ -19,7 +19,7 @@ from advisor.reporting._incumbents import LEARNT, incumbent_sentences
 from advisor.reporting._phrases import shortlist, verdict
 from advisor.reporting._risks import list_risks, list_warnings
 from advisor.reporting._steps import next_steps
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.documents import problems
 from tests.reporting import views
 from tests.reporting.test_confidence import confident_view
@@ -100,6 +100,19 @@ def test_a_pick_whose_latency_is_predicted_is_measured_next_where_a_connection_r
     assert [step.topic for step in steps] == topics
     for step in steps:
         assert step.command == f"advisor reevaluate {view.folder} --device host --adb usb"
+
+
+def test_a_measurement_waits_where_the_budget_is_met_with_near_certainty() -> None:
+    view = views.judged_view()
+    latency = replace(present(present(view.decision.pick).latency), provenance=Provenance.PREDICTED)
+    more = {"connections": {"host": "--adb usb"}, "whole_networks": ["ssdlite"]}
+    reached = replace(view, manifest={**view.manifest, **more})
+    places = []
+    for probability in (0.8, 0.999):
+        steps = next_steps(views.with_pick(reached, latency=latency, budget_probability=probability))
+        topics = [step.topic for step in steps]
+        places.append(len(topics) - topics.index("a measurement on this machine"))
+    assert places[1] == 1 < places[0]
 
 
 def test_it_says_how_many_images_of_other_things_pass() -> None:

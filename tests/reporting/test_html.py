@@ -100,7 +100,7 @@ def test_a_class_without_an_image_has_no_recall_and_a_damaged_matrix_costs_only_
     view = views.with_pick(views.run_view(), answers=ImageAnswers(per_class_recall=shares))
     page = without_scripts(render_html(view))
     assert page.count('<td class="n" colspan="3">no image</td>') == 1
-    assert "Weakest: <b><bdi>cardboard</bdi></b> with 90 %." in page
+    assert "Weakest of the classes with at least 10 images: <b><bdi>cardboard</bdi></b> with 90 %." in page
     page = without_scripts(
         render_html(views.with_pick(views.run_view(), answers=ImageAnswers(confusion=((1, 2), (3,)))))
     )

@@ -58,7 +58,8 @@ def verify_thresholds(
     """
     rows = np.load(probabilities, allow_pickle=False)
     labels = np.asarray(images.part(Role.HOLDOUT).labels)
-    judged = judge_class_thresholds(rows, labels, images.classes, chosen)
+    groups = images.group_names(Role.HOLDOUT)
+    judged = judge_class_thresholds(rows, labels, images.classes, chosen, groups)
     with_all = replace(judged, mistakes=_list_mistakes(rows, images))
     return replace(with_all, mistakes=with_all.varied_mistakes[:MISTAKES])
 
