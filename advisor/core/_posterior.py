@@ -183,7 +183,8 @@ class Posterior:
         """
         import numpy as np
 
-        first, second = (np.unique(rows[rows >= 0]) for rows in (mine, other))
+        first = np.unique(mine[mine >= 0])
+        second = np.unique(other[other >= 0])
         if not first.size or not second.size:
             return np.zeros((len(mine), len(other)))
         count = self._right.shape[1]
@@ -194,7 +195,9 @@ class Posterior:
         variances = squares[first][:, None] + squares[second] - 2 * sums[first] @ sums[second].T
         if not self._units.are_single:
             variances *= self._units.count / (self._units.count - 1)
-        errors = 100 * np.sqrt((np.maximum(variances, 0.0) + 1) / count / (count + 1))
+        # Rounding may leave less than nothing of equal files.
+        variances = np.maximum(variances, 0.0)
+        errors = 100 * np.sqrt((variances + 1) / count / (count + 1))
         rows = np.clip(np.searchsorted(first, mine), 0, len(first) - 1)
         columns = np.clip(np.searchsorted(second, other), 0, len(second) - 1)
         pairwise: Floats = errors[rows][:, columns]

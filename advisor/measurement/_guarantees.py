@@ -66,18 +66,20 @@ def find_threshold(
     starts = [math.ceil(start / apart) for start in _list_starts(wanted, independent, batch)]
     most_answers = 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
-    even_places = np.linspace(0, len(ends) - 1, min(MOST_TRIED, len(ends))).round().astype(int)
-    ends = ends[np.unique(even_places)]
+    tried = min(MOST_TRIED, len(ends))
+    even_places = np.linspace(0, len(ends) - 1, tried).round()
+    ends = ends[np.unique(even_places.astype(int))]
     # The sequences share the probability of an error.
     level = 1 - (1 - LEVEL) / max(1, len(starts))
     fails = _probability_of_share(hits[ends - 1] * apart, ends * apart, wanted, batch) < level
     # Each sequence ends at its first failure, however good later scores look:
     # that keeps the probability of an error.
     for start in starts:
-        failed = ends[fails & (ends >= start)].min(initial=len(order) + 1)
-        most_answers = max(
-            most_answers, int(ends[(ends >= start) & (ends < failed)].max(initial=0))
-        )
+        is_later = ends >= start
+        failed = ends[fails & is_later].min(initial=len(order) + 1)
+        passed = ends[is_later & (ends < failed)]
+        most_of_start = int(passed.max(initial=0))
+        most_answers = max(most_answers, most_of_start)
     if not most_answers:
         return None
     score = float(np.asarray(sure)[order[most_answers - 1]])

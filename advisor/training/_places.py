@@ -280,7 +280,8 @@ def _pool(scores: Floats, sharpness: float | None) -> tuple[Floats, Floats]:
     apart = scores - largest[:, :, None]
     powers = np.exp(np.float32(sharpness) * apart)
     total = powers.sum(axis=2)
-    pooled = largest + np.log(total / scores.shape[2]) / np.float32(sharpness)
+    mean = total / scores.shape[2]
+    pooled = largest + np.log(mean) / np.float32(sharpness)
     powers /= total[:, :, None]
     return pooled, powers
 
@@ -292,11 +293,15 @@ def make_kernel(places: PlaceMap, kernel: FittedKernel, scores: Floats) -> Place
     are higher by what :func:`find_shift` returns.
     """
     weights = places.basis @ kernel.weights
-    bias = kernel.bias - places.mean @ weights + find_shift(scores)
+    # The mean of the map moves into the bias.
+    of_mean = places.mean @ weights
+    bias = kernel.bias - of_mean + find_shift(scores)
     return PlaceKernel(weights.astype(np.float32), bias.astype(np.float32))
 
 
 def find_shift(scores: Floats) -> Floats:
     """Return what makes the scores of each label positive with a margin, (C,)."""
     low = scores.min(axis=0)
-    return np.asarray(MARGIN * (scores.max(axis=0) - low) - low, np.float32)
+    high = scores.max(axis=0)
+    shift = MARGIN * (high - low) - low
+    return np.asarray(shift, np.float32)
