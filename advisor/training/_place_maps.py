@@ -101,15 +101,23 @@ def _find_maps(graph: schema.SubGraphT) -> list[int]:
     low, high = SIDES
     by_number = {}
     for operator in graph.operators:
-        name = graph.tensors[int(operator.outputs[0])].name or b""
+        output = int(operator.outputs[0])
+        name = graph.tensors[output].name or b""
+        if not name.startswith(_LEVEL):
+            continue
         number = name.removeprefix(_LEVEL)
-        if not name.startswith(_LEVEL) or not number.isdigit():
+        if not number.isdigit():
             continue
         tensor = int(operator.inputs[0])
-        side = max(map(int, graph.tensors[tensor].shape[1:3]))
-        if low < image_side / side < high:
+        shape = graph.tensors[tensor].shape
+        side = max(map(int, shape[1:3]))
+        stride = image_side / side
+        if low < stride < high:
             by_number[int(number)] = tensor
-    return [by_number[number] for number in sorted(by_number)]
+    maps = []
+    for number in sorted(by_number):
+        maps.append(by_number[number])
+    return maps
 
 
 def _list_parts(graph: schema.SubGraphT) -> list[int]:
