@@ -192,22 +192,22 @@ def update(
 
     earlier = LoadedRun.load(run)
     typed = shlex.quote(str(run))
-    grown = _require_growth(earlier, typed)
+    task_growth = _require_growth(earlier, typed)
     pick = _require_pick(earlier, typed)
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
     _refuse_early(folder, time_limit, None if search_again else pick)
-    merged = merge_images(earlier, Path(data), grown)
+    merged = merge_images(earlier, Path(data), task_growth)
     # In the folder of the runs, where it stays:
     # the request of the new run names it, and --resume reads it.
     name = f"{earlier.name}-and-{Path(data).stem}"
-    manifest = write_merged(merged, _find_free_name(folder, name), grown)
+    manifest = write_merged(merged, _find_free_name(folder, name), task_growth)
     question = _repeat_question(earlier, None if search_again else pick.configuration)
     question |= {"data": str(manifest), "out": str(folder)}
     if time_limit:
         question["time_limit"] = time_limit
     shipped = _find_shipped(folder)
     later = _search_merged(manifest, question, quiet)
-    answer = _judge_new_run(earlier, later, merged, grown)
+    answer = _judge_new_run(earlier, later, merged, task_growth)
     _keep_answer(answer, later.path, shipped)
     if answer is None:
         raise _refuse_without_file(later)
@@ -230,23 +230,23 @@ def _refuse_without_file(later: Run) -> NoNewFile:
 
 def _keep_answer(answer: Update | None, run: Path, shipped: Path | None) -> None:
     """Write the answer into the new run, and let ``runs/latest`` name the run whose file ships."""
-    grown = RunFolder.open(Path(run))
+    folder = RunFolder.open(Path(run))
     if answer is not None:
-        grown.write_json(LINEAGE, answer.to_json())
+        folder.write_json(LINEAGE, answer.to_json())
     # `advisor export runs/latest` must not ship the file that is not to be shipped.
     if answer is None or not answer.ship:
-        grown.give_latest_back(shipped)
+        folder.give_latest_back(shipped)
 
 
 def _judge_new_run(
-    earlier: LoadedRun, later: Run, merged: MergedImages, grown: growth.Growth
+    earlier: LoadedRun, later: Run, merged: MergedImages, task_growth: growth.Growth
 ) -> Update | None:
     """Return which file should ship; None if the new run has no file."""
     # A budget that nothing meets still has a closest file as the pick,
     # so None means that no file was made.
     if later.decision.pick is None:
         return None
-    return judge_runs(earlier, Path(later.path), merged, grown)
+    return judge_runs(earlier, Path(later.path), merged, task_growth)
 
 
 def _refuse_early(folder: Path, time_limit: str | None, repeated: Evaluation | None) -> None:
@@ -305,21 +305,24 @@ def _repeat_question(earlier: LoadedRun, configuration: Configuration | None) ->
 def _require_growth(earlier: LoadedRun, typed: str) -> growth.Growth:
     """Return how models of a run's task learn from more images; refuse a task without this.
 
-    The run is ``typed`` in commands.
+    ``typed`` is the run as the hint of the error writes it into a command.
     """
     task = earlier.question.of_task
-    grown = task.growth()
-    if grown is None:
+    task_growth = task.growth()
+    if task_growth is None:
         raise UsageError(
             f"'{earlier.name}' is a run of --task {task.name}, which update does not know",
             f"search again with all images: advisor search --request {typed}/request.yaml --data"
             " ALL_IMAGES",
         )
-    return grown
+    return task_growth
 
 
 def _require_pick(earlier: LoadedRun, typed: str) -> Evaluation:
-    """Return the pick of a run, which is ``typed`` in commands; refuse one without a file."""
+    """Return the pick of a run; refuse one without a file.
+
+    ``typed`` is the run as the hint of the error writes it into a command.
+    """
     pick = earlier.decision.pick
     if pick is None or not pick.artefact:
         raise UsageError(
@@ -330,7 +333,7 @@ def _require_pick(earlier: LoadedRun, typed: str) -> Evaluation:
 
 
 def judge_runs(
-    earlier: LoadedRun, run: Path, merged: MergedImages, grown: growth.Growth
+    earlier: LoadedRun, run: Path, merged: MergedImages, task_growth: growth.Growth
 ) -> Update:
     """Return which file should ship,
     by the answers of both to the old hold-out and to the new one.
@@ -343,7 +346,7 @@ def judge_runs(
         photographs.append(image.path)
     before = _answer_photographs(earlier, photographs)
     after = _answer_photographs(LoadedRun.load(run), photographs)
-    return compare_answers(earlier.name, str(run), merged, grown, before, after)
+    return compare_answers(earlier.name, str(run), merged, task_growth, before, after)
 
 
 def _answer_photographs(run: LoadedRun, photographs: Sequence[Path]) -> list[growth.FileAnswer]:
@@ -368,7 +371,7 @@ def compare_answers(
     parent: str,
     run: str,
     merged: MergedImages,
-    grown: growth.Growth,
+    task_growth: growth.Growth,
     before: growth.Answers,
     after: growth.Answers,
 ) -> Update:
@@ -383,7 +386,7 @@ def compare_answers(
         parent: name of the earlier run.
         run: folder of the new run.
         merged: the images; their old hold-out comes first in the answers.
-        grown: how the task compares files.
+        task_growth: how the task compares files.
         before: what the earlier file answers to each image of the old and the new hold-out.
         after: that of the new file.
     """
@@ -391,12 +394,12 @@ def compare_answers(
     new = merged.list_holdout(new=True)
     images = [*old, *new]
     count = len(old)
-    on_old = grown.judge(old, before[:count], after[:count])
+    on_old = task_growth.judge(old, before[:count], after[:count])
     on_new = None
-    if grown.can_judge(new):
-        on_new = grown.judge(new, before[count:], after[count:])
-    on_all = grown.judge(images, before, after)
-    learnt = on_all.gain > 0 and grown.has_learnt(merged.new_labels, images, after)
+    if task_growth.can_judge(new):
+        on_new = task_growth.judge(new, before[count:], after[count:])
+    on_all = task_growth.judge(images, before, after)
+    learnt = on_all.gain > 0 and task_growth.has_learnt(merged.new_labels, images, after)
     ship = (on_all.low > 0 or learnt) and not _is_worse(on_old)
     return Update(
         parent=parent,
@@ -410,9 +413,9 @@ def compare_answers(
         returned=merged.returned,
         corrected=len(merged.corrected),
         new_classes=merged.new_labels,
-        worse=grown.list_worse(old, before[:count], after[:count]),
+        worse=task_growth.list_worse(old, before[:count], after[:count]),
         notes=merged.notes,
-        words=grown.words,
+        words=task_growth.words,
     )
 
 

@@ -87,18 +87,20 @@ def fill_randomly(model: keras.Model) -> None:
     rng = np.random.default_rng(0)
     for layer in model.layers:
         # The names of Slim's and torch's layers do not say that they are depthwise.
-        whole = isinstance(layer, layers.DepthwiseConv2D)
+        is_depthwise = isinstance(layer, layers.DepthwiseConv2D)
         for variable in layer.trainable_variables:
             shape = variable.shape
             if len(shape) >= 2:
                 is_separable = isinstance(layer, layers.SeparableConv2D)
-                depthwise = whole or (is_separable and variable is layer.depthwise_kernel)
-                fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
+                uses_depthwise = is_depthwise or (
+                    is_separable and variable is layer.depthwise_kernel
+                )
+                fan_in = prod(shape[:2]) if uses_depthwise else prod(shape[:-1])
                 variable.assign(rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32))
-    settle_statistics(model, rng)
+    set_norm_statistics(model, rng)
 
 
-def settle_statistics(model: keras.Model, rng: np.random.Generator) -> None:
+def set_norm_statistics(model: keras.Model, rng: np.random.Generator) -> None:
     """Set every moving mean and variance to that of its layer's input, for an image of noise."""
     from keras import layers
 

@@ -73,8 +73,9 @@ class ImageUnits:
         return sums
 
     def resample_means(self, values: Floats) -> Floats:
-        """Return the means of values (N,) over the images of :data:`RESAMPLES` draws of as many
-        units, the same ones for equal units: the bootstrap.
+        """Return bootstrap means of values (N,): one for each of :data:`RESAMPLES` draws.
+
+        A draw takes as many units as there are, with replacement. Equal units give equal draws.
         """
         drawn = np.random.default_rng(0).integers(0, self.count, (RESAMPLES, self.count))
         sums = self.sum_values(values)[drawn].sum(axis=1)

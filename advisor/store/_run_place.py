@@ -63,7 +63,7 @@ def make_run_folder(out: Path, slug: str, now: datetime, is_latest: bool) -> Pat
             link_latest(out, path.name)
     except OSError as error:
         why = f"cannot write to the folder '{out}' ({error.strerror or error})"
-        # A run beside its parent has its place from it, and no option for another one.
+        # A re-evaluation is written beside its parent run, and no option names another folder.
         if not is_latest:
             raise UsageError(why, COPY_RUN) from None
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Read the table of a run again beside a new one, for models that learn from more of its kind.
+"""Read the labels of a run and of new images from their tables, for models that learn from both.
 
 The growth of taggers and of detectors is a :class:`TableGrowth`. Nobody has looked at the old
 images for a label that their table does not name, and nobody at the new ones for a label that only

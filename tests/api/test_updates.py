@@ -27,7 +27,7 @@ from tests.tables import with_cases
 
 load_run = LoadedRun.load
 GROWTH = ClassifierGrowth()
-merge_images = partial(merge_all, grown=GROWTH)
+merge_images = partial(merge_all, task_growth=GROWTH)
 
 
 def judged(old: Sequence[str], new: Sequence[str], before: str, after: str, added: tuple[str, ...] = ()) -> Update:

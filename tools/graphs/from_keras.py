@@ -19,7 +19,7 @@ from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import TensorType
 
 from advisor.catalog import Card, Catalogue, _architectures as architectures
-from advisor.catalog._convert import OUTPUTS, settle_statistics, to_tflite
+from advisor.catalog._convert import OUTPUTS, set_norm_statistics, to_tflite
 from advisor.catalog._graph_file import read_graph
 from advisor.catalog._keras_layers import fill_layers, layers_of
 from advisor.catalog._weights.mapping import LayerSpec
@@ -143,7 +143,7 @@ def settle(model: keras.Model, layers: tuple[LayerSpec, ...], seed: int) -> dict
                 value = draw.uniform(0.5, 1.5, shape)
             weights[layer.tensor(part)] = value.astype(np.float32)
     fill_layers(model, weights)
-    settle_statistics(model, draw)
+    set_norm_statistics(model, draw)
     for layer in layers:
         values = model.get_layer(layer.name).get_weights()
         weights |= zip(map(layer.tensor, layer.shapes), values, strict=True)

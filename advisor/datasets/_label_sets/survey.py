@@ -1,4 +1,4 @@
-"""Read images with any number of labels each, leave out labels that cannot be learnt, and divide.
+"""Read images with any number of labels each, drop labels that cannot be learnt, and split them.
 
 Image tagging calls :meth:`LabelSetSurvey.read_images`. A label may be there, not there, or
 unknown. The labels are a part of the data's fingerprint.
@@ -133,7 +133,7 @@ class LabelSetSurvey:
         image is left out if none of its labels is known. ``path`` is named by the UsageError if no
         label is left.
         """
-        return _without_useless(self, path)
+        return _drop_useless_labels(self, path)
 
     def keep_images(self, names: Collection[str]) -> LabelSetSurvey:
         """Return the survey with some images alone, by their paths within the data."""
@@ -221,18 +221,18 @@ def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError
     )
 
 
-def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
+def _drop_useless_labels(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     """See :meth:`LabelSetSurvey.without_useless`."""
     present = (read.truth == 1).sum(axis=0)
     lacking = (read.truth == 0).sum(axis=0)
-    nowhere = np.flatnonzero(present + lacking == 0).tolist()
-    few = np.flatnonzero((present < LEAST) & (present + lacking > 0)).tolist()
-    everywhere = np.flatnonzero((present >= LEAST) & (lacking < LEAST)).tolist()
+    unstated = np.flatnonzero(present + lacking == 0).tolist()
+    rare = np.flatnonzero((present < LEAST) & (present + lacking > 0)).tolist()
+    common = np.flatnonzero((present >= LEAST) & (lacking < LEAST)).tolist()
     notes = list(read.notes)
     for places, why in (
-        (nowhere, "nothing is known of"),
-        (few, f"fewer than {LEAST} images have"),
-        (everywhere, f"fewer than {LEAST} images lack"),
+        (unstated, "nothing is known of"),
+        (rare, f"fewer than {LEAST} images have"),
+        (common, f"fewer than {LEAST} images lack"),
     ):
         if places:
             names = []
@@ -241,7 +241,7 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
             what = phrase_count(len(places), "label is", "labels are")
             them = "it" if len(places) == 1 else "them"
             notes.append(f"{what} {NOT_USED}, as {why} {them}: {listed(names, NAMED)}.")
-    useless = {*nowhere, *few, *everywhere}
+    useless = {*unstated, *rare, *common}
     useful = []
     for place in range(len(read.classes)):
         if place not in useless:
@@ -249,17 +249,17 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     if not useful:
         raise _refuse_all_labels(read, path, " ".join(notes).removesuffix("."))
     truth = read.truth[:, useful]
-    silent = np.flatnonzero((truth == UNKNOWN).all(axis=1)).tolist()
+    unlabelled = np.flatnonzero((truth == UNKNOWN).all(axis=1)).tolist()
     images = read.images
     has_unused = (read.truth[:, sorted(useless)] == 1).any(axis=1)
     has_used = (truth == 1).any(axis=1)
-    bare = set()
+    with_unused_alone = set()
     for place in np.flatnonzero(has_unused & ~has_used).tolist():
-        bare.add(images.dataset.images[place].path)
-    if silent:
+        with_unused_alone.add(images.dataset.images[place].path)
+    if unlabelled:
         known = (truth != UNKNOWN).any(axis=1)
         rejected = []
-        for place in silent:
+        for place in unlabelled:
             file = images.dataset.images[place].path
             rejected.append(Rejected(file, "none of its labels is known"))
         images = images.without_images(rejected)
@@ -270,4 +270,4 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     rows = sorted(zip(hashes, truth.tolist(), strict=True))
     dataset = replace(images.dataset, fingerprint=sha256_json([classes, rows]))
     images = replace(images, dataset=dataset)
-    return LabelSetSurvey(images, classes, truth, tuple(notes), frozenset(bare))
+    return LabelSetSurvey(images, classes, truth, tuple(notes), frozenset(with_unused_alone))

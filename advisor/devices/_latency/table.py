@@ -39,8 +39,8 @@ UNSTATED_THREADS = "-unstated-threads"
 _HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
 LIKENESSES = ("release", "same", "version", "runtime", "core")
-"""Differences of the nearest measured target of the kind, the worst last: in the release on the
-same silicon, in the silicon only, in the runtime's version, in the runtime, or in the design of
+"""What distinguishes a target from the nearest measured one of its kind, the worst last: the
+release on the same silicon, the silicon only, the runtime's version, the runtime, or the design of
 the core.
 """
 
@@ -51,7 +51,7 @@ MAJOR = 10  # Minor releases that a major one counts as
 UNSTATED = 8
 
 _PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
-_X86 = ("SSE", "AVX", "Zen", "Tremont")  # Begins of the names of x86 cores
+_X86 = ("SSE", "AVX", "Zen", "Tremont")  # Beginnings of the names of x86 cores
 
 
 def runtime_family(runtime: str) -> str:
@@ -250,7 +250,8 @@ def silicon_of(profile: DeviceProfile) -> str:
 
 
 def find_likeness(column: Column, others: Iterable[Column]) -> str:
-    """Return which of :data:`LIKENESSES` the targets ``others`` are for ``column``.
+    """Return what distinguishes ``column`` from the nearest of the targets ``others``,
+    one of :data:`LIKENESSES`.
 
     A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a
     version, and a core or processor that is not stated, are taken as known.

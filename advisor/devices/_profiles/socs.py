@@ -35,8 +35,10 @@ _X86 = ("SSE", "Tremont", "AVX", "Zen")
 _ARMV9 = ("Cortex-A", "Cortex-X", "C1-")
 _APPLE = ("Cyclone", "A12 ", "A14 ", "M2 ", "M3 ", "M4 ")
 _ARM = (*_ARMV9, *_APPLE, "Neoverse", "Kryo", "Oryon", "Exynos", "Denver", "Carmel")
+"""Beginnings of the names of Arm cores in ``cores.yaml``."""
+
 _ARMV7 = ("Cortex-A7", "Cortex-A8", "Cortex-A9", "Cortex-A15", "Cortex-A17")
-"""Beginnings of the names of ARM cores in ``cores.yaml``, and the names of cores with 32 bits."""
+"""Names of Arm cores of 32 bits."""
 
 _HEXAGON = re.compile(r"Hexagon v\d+")
 _CLUSTER = re.compile(r"\s*(\d{1,2})\s*x\s*(.+?)(?:\s*@\s*(\d{2,5})(?:\s*MHz)?)?\s*")

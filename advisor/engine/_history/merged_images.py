@@ -1,4 +1,4 @@
-"""The images of a run together with new ones: which are learnt from, and which judge both files.
+"""Merge the images of a run with new ones: some are learnt from, and some judge both files.
 
 :func:`advisor.update` calls :func:`merge_images` before it searches, and :func:`write_merged`
 writes the manifest that the new search reads. The task reads the images and their labels
@@ -62,7 +62,7 @@ class MergedImages:
         return judging
 
 
-def merge_images(earlier: LoadedRun, data: Path, grown: growth.Growth) -> MergedImages:
+def merge_images(earlier: LoadedRun, data: Path, task_growth: growth.Growth) -> MergedImages:
     """Return the images of a run together with new ones, each in one part.
 
     Images of the run keep their parts. A new file with the bytes of an old one is not added;
@@ -76,9 +76,9 @@ def merge_images(earlier: LoadedRun, data: Path, grown: growth.Growth) -> Merged
     """
     from advisor.datasets import Pair
 
-    read = grown.read(earlier, data)
+    read = task_growth.read(earlier, data)
     pairs = [(pair.first, pair.second) for pair in Pair.find_alike(read.thumbnails)]
-    matched = _match_bytes(data, grown, read)
+    matched = _match_bytes(data, task_growth, read)
     before = read.labels[: read.of_run]
     read = replace(read, labels=matched.labels)
     merged = []
@@ -102,13 +102,13 @@ def merge_images(earlier: LoadedRun, data: Path, grown: growth.Growth) -> Merged
         else:
             free.append(place)
     merged += _divide_images(read, free, pairs)
-    _require_names(data, grown, read.named, before, merged)
+    _require_names(data, task_growth, read.named, before, merged)
     if not any(image.new for image in merged) and not matched.corrected:
         raise _refuse_nothing_new(data, matched.unchanged, returned)
-    learnt = grown.list_learnable([image.labels for image in merged])
+    learnt = task_growth.list_learnable([image.labels for image in merged])
     return MergedImages(
         images=tuple(merged),
-        new_labels=tuple(sorted(learnt - grown.list_learnable(before))),
+        new_labels=tuple(sorted(learnt - task_growth.list_learnable(before))),
         known=matched.unchanged,
         returned=returned,
         corrected=matched.corrected,
@@ -118,7 +118,7 @@ def merge_images(earlier: LoadedRun, data: Path, grown: growth.Growth) -> Merged
 
 def _require_names(
     data: Path,
-    grown: growth.Growth,
+    task_growth: growth.Growth,
     named: frozenset[str],
     before: Sequence[growth.LabelSet],
     merged: Sequence[growth.GrownImage],
@@ -126,9 +126,9 @@ def _require_names(
     """Refuse new images whose labels are those of the run under other names."""
     old = _list_places(before)
     new = _list_places([image.labels for image in merged if image.new])
-    _require_known_label(data, grown, set(old), set(new))
+    _require_known_label(data, task_growth, set(old), set(new))
     of_run = [image.labels for image in merged if not image.new]
-    _require_same_names(data, grown, named, old, _list_places(of_run))
+    _require_same_names(data, task_growth, named, old, _list_places(of_run))
 
 
 def _list_places(labels: Sequence[growth.LabelSet]) -> dict[str, set[int]]:
@@ -168,7 +168,7 @@ def _claim_copies(read: growth.GrowingSet, pairs: Iterable[tuple[int, int]]) -> 
 
 def _require_same_names(
     data: Path,
-    grown: growth.Growth,
+    task_growth: growth.Growth,
     named: frozenset[str],
     before: Mapping[str, set[int]],
     after: Mapping[str, set[int]],
@@ -179,7 +179,7 @@ def _require_same_names(
     names the earlier file would be wrong everywhere. Where an image may have several labels, the
     new images need not say that the old one is gone: it is enough that they do not name it.
     """
-    word = grown.words.label
+    word = task_growth.words.label
     for old, places in sorted(before.items()):
         for name in sorted(after.keys() - before.keys()):
             is_gone = old not in after and places <= after[name]
@@ -193,12 +193,12 @@ def _require_same_names(
 
 
 def _require_known_label(
-    data: Path, grown: growth.Growth, known: set[str], labels: set[str]
+    data: Path, task_growth: growth.Growth, known: set[str], labels: set[str]
 ) -> None:
     """Refuse several new labels without an old one:
     they are probably the old ones under other names.
     """
-    words = grown.words
+    words = task_growth.words
     if len(labels) > 1 and not labels & known:
         raise UsageError(
             f"'{data}': none of its {words.labels} ({', '.join(sorted(labels))}) is a"
@@ -218,7 +218,7 @@ class _Matched:
     corrected: tuple[Path, ...]  # images of the run
 
 
-def _match_bytes(data: Path, grown: growth.Growth, read: growth.GrowingSet) -> _Matched:
+def _match_bytes(data: Path, task_growth: growth.Growth, read: growth.GrowingSet) -> _Matched:
     """Return the labels of all images, and which new files are those of the run."""
     labels = list(read.labels)
     # The places of the images with the same bytes.
@@ -232,7 +232,7 @@ def _match_bytes(data: Path, grown: growth.Growth, read: growth.GrowingSet) -> _
         new = [place for place in places if place >= read.of_run]
         if not new:
             continue
-        stated = _join_labels(data, grown, read, new)
+        stated = _join_labels(data, task_growth, read, new)
         for place in new:
             labels[place] = stated
         changed = []
@@ -249,7 +249,7 @@ def _match_bytes(data: Path, grown: growth.Growth, read: growth.GrowingSet) -> _
 
 
 def _join_labels(
-    data: Path, grown: growth.Growth, read: growth.GrowingSet, places: Sequence[int]
+    data: Path, task_growth: growth.Growth, read: growth.GrowingSet, places: Sequence[int]
 ) -> growth.LabelSet:
     """Return what new files of the same bytes say together; refuse files that contradict
     each other: nothing tells which of them is right.
@@ -263,9 +263,9 @@ def _join_labels(
                 names.append(repr(labels.sentence))
             raise UsageError(
                 f"'{data}' has {len(places)} files with the bytes of a file of another"
-                f" {grown.words.corrected}: '{read.images[place].path.name}' is"
+                f" {task_growth.words.corrected}: '{read.images[place].path.name}' is"
                 f" {' and '.join(sorted(names))}",
-                f"leave each image once, with its {grown.words.corrected}",
+                f"leave each image once, with its {task_growth.words.corrected}",
             )
         stated = read.labels[place].correct(stated)
     return stated
@@ -298,8 +298,9 @@ def _divide_images(
         taken[label, part] += len(unit)
         for place in unit:
             image = images[place]
-            grown = growth.GrownImage(image.path, read.labels[place], part, image.group, True)
-            divided.append(grown)
+            divided.append(
+                growth.GrownImage(image.path, read.labels[place], part, image.group, True)
+            )
     return divided
 
 
@@ -355,7 +356,7 @@ def _draw_key(sha256: str) -> str:
     return hashlib.sha256(f"update {sha256}".encode()).hexdigest()
 
 
-def write_merged(merged: MergedImages, path: Path, grown: growth.Growth) -> Path:
+def write_merged(merged: MergedImages, path: Path, task_growth: growth.Growth) -> Path:
     """Write a manifest of the images with their parts, and return its path;
     its folder is made if need be.
     """
@@ -369,7 +370,7 @@ def write_merged(merged: MergedImages, path: Path, grown: growth.Growth) -> Path
             "split": WRITTEN_PARTS[image.part],
             "group": image.group,
         }
-        for row in grown.list_rows(image.labels):
+        for row in task_growth.list_rows(image.labels):
             rows.append({**stated, **row})
     # What is wrong with the folder is said by the error of the file.
     with suppress(OSError):

@@ -33,7 +33,7 @@ def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: 
     """Return what the user asks of thresholds.
 
     ``precision`` and ``recall`` are texts such as ``95%``, ``trash=90%`` or ``95%,trash=90%``,
-    ``coverage`` one such as ``80%``, empty for no wish.
+    ``coverage`` one such as ``80%``, empty if none is asked.
     """
     least_coverage = None
     if coverage:
@@ -54,12 +54,14 @@ def _parse_shares(texts: Sequence[str], option: str) -> Shares:
     for text in texts:
         parts += re.split(r"(?<=%)\s*,", text)
     for text in filter(None, map(str.strip, parts)):
-        name, separator, written = text.rpartition("=")
+        name, separator, share_text = text.rpartition("=")
         key = name.strip() if separator else None
-        share = units.parse_share(written.strip(), option, SHARES, _explain_limit(option, "95%"))
+        share = units.parse_share(
+            share_text.strip(), option, SHARES, _explain_limit(option, "95%")
+        )
         if key in shares:
-            twice = "a share for all classes" if key is None else f"a share for '{key}'"
-            raise UsageError(f"{option}: {twice} is given twice", "leave one of them out")
+            repeated = "a share for all classes" if key is None else f"a share for '{key}'"
+            raise UsageError(f"{option}: {repeated} is given twice", "leave one of them out")
         shares[key] = share
     for_all = shares.pop(None, None)
     by_class = {name: share for name, share in shares.items() if name is not None}

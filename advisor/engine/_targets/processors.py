@@ -148,9 +148,9 @@ def _choose_unit(
         elif name != chosen.unit:
             reasons.append(_compare_with_chosen(best, chosen))
     prediction = chosen.prediction
-    chance = None
+    probability = None
     if prediction is not None and budget_ms is not None and not prediction.unlike:
-        chance = prediction.probability(budget_ms)
+        probability = prediction.probability(budget_ms)
     return ProcessorChoice(
         device=device.label,
         unit=chosen.unit,
@@ -158,7 +158,7 @@ def _choose_unit(
         counted=chosen.unit == device.target.accelerator,
         compression=chosen.recipe,
         latency=prediction.latency if prediction else None,
-        meets_latency_budget=chance,
+        meets_latency_budget=probability,
         nodes=chosen.nodes,
         reason="; ".join(reasons),
     )
@@ -185,7 +185,7 @@ def leaves_choice(device: TargetDevice) -> bool:
     """Return whether the profile of a device decides on its processor,
     and the device runs ``.tflite`` files.
     """
-    # Who names a processor has chosen, and other runtimes do not run the files of a search.
+    # A user who names a processor has chosen, and other runtimes do not run the files of a search.
     return ":" not in device.label and device.runtime is None and device.target.takes_tflite
 
 
@@ -194,7 +194,7 @@ def list_other_units(device: TargetDevice) -> tuple[TargetDevice, ...]:
     """Return the other processors of a device whose latencies are known;
     none if the user named one.
     """
-    return tuple(filter(_is_placed, _find_other_units(device)))
+    return tuple(filter(_has_known_level, _find_other_units(device)))
 
 
 def _find_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
@@ -212,17 +212,17 @@ def _find_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
         if target and target.takes_tflite:
             yield replace(device, label=selector, target=target)
         elif target is None and profile.kind == "phone":
-            # Of some phones one processor was measured,
-            # and others are predicted where they are named.
+            # A phone of which one processor was measured has no target for the others:
+            # they are predicted where they are named.
             try:
                 yield from TargetDevice.select((selector,), (), "--device")
             except UsageError:
                 continue
 
 
-def _is_placed(device: TargetDevice) -> bool:
-    """Return whether the level of a target is known:
-    it was measured, or its processor is described.
+def _has_known_level(device: TargetDevice) -> bool:
+    """Return whether it is known how fast a target is on the whole:
+    files were measured on it, or its processor is described.
 
     NPUs that NNAPI reaches are not described. With nothing measured, the wrong one of two
     processors was named for 73 of 125 files on two phones.

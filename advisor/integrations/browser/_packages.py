@@ -1,4 +1,4 @@
-"""The npm packages of the runtimes in WebAssembly, with the hash of each file.
+"""List the npm packages of the runtimes in WebAssembly, with the hash of each file.
 
 They are downloaded as weights are: from a mirror, the cache or the package index. The first file
 of a package is the main one. For a new version, unpack the archive of ``npm pack PACKAGE@VERSION``
