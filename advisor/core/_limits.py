@@ -183,18 +183,12 @@ class Limits:
         return shares
 
     def show_met(self, evaluation: Evaluation) -> dict[str, str]:
-        """Return ``met with 62 % probability`` for each limit that images decide about: of
-        accuracy, drop, metrics. It says what counts beside the figure on validation.
+        """Return ``met with 62 % probability`` for each limit that images decide about:
+        of accuracy, drop, metrics.
         """
         texts = {}
         for name, share in self.probabilities(evaluation).items():
-            counted = []
-            if name == DROP:
-                counted.append("what such forms usually lose")
-                if evaluation.holdout_drop is not None:
-                    counted.append("the hold-out")
-            beside = f", with {' and '.join(counted)}" if counted else ""
-            texts[name] = f"met with {show_probability(share)} probability{beside}"
+            texts[name] = f"met with {show_probability(share)} probability"
         return texts
 
     def licence_refusal(self, licence: str | None) -> str:

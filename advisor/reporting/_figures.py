@@ -173,12 +173,19 @@ def _show_drop(name: str, drop: Quantity, view: RunView, evaluation: Evaluation)
     if limit is not None:
         # A gain is no part of what may be lost.
         allowed = f"a loss of {limit:g} allowed" if is_gain else f"{allowed} allowed"
-    allowed = ", ".join(filter(None, (allowed, view.limits.show_met(evaluation).get(name))))
+    met = view.limits.show_met(evaluation).get(name)
+    if met and evaluation.holdout_drop is not None:
+        met = f"{met}, with the hold-out"
+    allowed = ", ".join(filter(None, (allowed, met)))
     label = "Gained by compression" if is_gain else "Lost by compression"
     metric = METRICS.get(name.split()[0])
     if metric is not None:
         label = f"{label}: {metric.label}"
-    remark = _join_remarks(allowed, text.confidence(change), text.provenance(drop))
+    interval = text.confidence(change)
+    # The hold-out counts for the probability, and the interval is of validation alone.
+    if interval and evaluation.holdout_drop is not None:
+        interval = f"{interval} on validation"
+    remark = _join_remarks(allowed, interval, text.provenance(drop))
     return Figure(label, shown, remark, _find_share(drop, limit))
 
 

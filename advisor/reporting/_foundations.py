@@ -141,9 +141,8 @@ def _explain_accuracy(evaluation: Evaluation) -> str:
         return (
             f"It was compared with the others on {quantity.n} validation images, after training on"
             f" the training part alone. {file} was then run once on {held_out}."
-            " Nothing was trained on these. They rank no files, but they can refute a pick, and"
-            " they count for limits of accuracy and drop. Expect that accuracy on images like"
-            " these."
+            " Nothing was trained on these, and they rank no files: expect that accuracy on images"
+            " like these."
         )
     if quantity.provenance is Provenance.MEASURED:
         sample = f" on {quantity.n} validation images" if quantity.n else ""

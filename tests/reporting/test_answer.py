@@ -408,6 +408,20 @@ def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
     assert "Files that did not run on the hold-out come after the others." in " ".join(said(waiting).split())
 
 
+def test_a_limit_of_the_loss_says_where_the_hold_out_counts() -> None:
+    view = run_view(limits=Limits(latency_ms=50.0, size_bytes=8e6, max_drop_points=2.0))
+    lost = Quantity(0.4, "points", Provenance.MEASURED, -0.2, 1.0, 0.95, 300)
+    remarks = []
+    for held_out in (None, lost):
+        judged = with_pick(view, drop=lost, holdout_drop=held_out)
+        rows = key_figures(judged, present(judged.decision.pick))
+        remarks += [row.remark for row in rows if row.label == "Lost by compression"]
+    alone, both = remarks
+    assert "probability, with the hold-out" in both
+    assert "1.0 on validation" in both
+    assert "hold-out" not in alone
+
+
 def test_a_training_that_the_time_limit_shortened_is_named_below_the_table() -> None:
     view = judged_view()
     shortened = with_pick(view, tuning=TuningFacts(True))

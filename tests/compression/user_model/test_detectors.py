@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core import UsageError
+from advisor.core import UsageError, _image_units as image_units
 from advisor.datasets import BoxSurvey, Division
 from advisor.engine import compress
 from advisor.engine._compress.file_kinds import Detectors
-from advisor.measurement import Detections, _other_images as other_images
+from advisor.measurement import Detections
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import OPERATOR, Metadata, read
 from tests.builders import must_fail
@@ -25,7 +25,7 @@ HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals of few draws: each draw evaluates all images again, and no test looks at the ends."""
-    monkeypatch.setattr(other_images, "RESAMPLES", 8)
+    monkeypatch.setattr(image_units, "RESAMPLES", 8)
 
 
 @pytest.fixture
