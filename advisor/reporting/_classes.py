@@ -37,6 +37,12 @@ so only the most confused pairs are listed.
 
 PAIRS = 10
 
+HALVINGS = 30
+ROUNDING = 1e-6
+"""Halvings that find a number of independent images; and the points by which equal ends of two
+intervals may differ.
+"""
+
 CLASSES_SHOWN = 20
 """Classes of the pick, those with the lowest figure, so that the report stays short."""
 
@@ -143,8 +149,11 @@ def compute_recalls(
     """Return the recall of each class with its interval:
     from the confusion matrix, else from ``per_class_recall`` (shares) and the ``images`` of each
     class, without intervals where these are not known.
+
+    An image counts as that part of an independent one that it is in the interval of all images.
     """
     table = _read_confusion(answers, labels)
+    apart = _find_independent_part(answers.metrics.get(Metric.TOP1))
     if table is None:
         boxes = answers.boxes.by_class if answers.boxes else {}
         rows = []
@@ -152,7 +161,7 @@ def compute_recalls(
             count = 0 if share is None else images.get(label)
             row = ClassRecall(label, share and 100 * share, n=count, boxes=boxes.get(label))
             if share is not None and count:
-                interval = Interval.wilson(round(share * count), count)
+                interval = Interval.wilson(round(share * count) * apart, count * apart)
                 row = replace(row, low=100 * interval.low, high=100 * interval.high)
             rows.append(row)
         return tuple(rows)
@@ -164,15 +173,36 @@ def compute_recalls(
             precision = 100 * counts[index] / answered[index]
         class_recall = ClassRecall(label, None, n=sum(counts), precision=precision)
         if sum(counts):
-            interval = Interval.wilson(counts[index], sum(counts))
+            interval = Interval.wilson(counts[index] * apart, sum(counts) * apart)
             class_recall = replace(
                 class_recall,
-                recall=100 * interval.value,
+                recall=100 * counts[index] / sum(counts),
                 low=100 * interval.low,
                 high=100 * interval.high,
             )
         class_recalls.append(class_recall)
     return tuple(class_recalls)
+
+
+def _find_independent_part(top1: Quantity | None) -> float:
+    """Return how many independent images (0-1) an image is worth in the interval of all images:
+    less than 1 where images come in groups, see :class:`advisor.core.ImageUnits`.
+    """
+    if top1 is None or not top1.n or top1.low is None:
+        return 1.0
+    share = top1.value / 100
+    low, high = 0.0, 1.0
+    if 100 * Interval.wilson(share * top1.n, top1.n).low <= top1.low + ROUNDING:
+        return high
+    # The lower end rises with the number of images, so the number is found by halving.
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        images = top1.n * middle
+        if 100 * Interval.wilson(share * images, images).low < top1.low:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def add_ranges(

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +11,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import BoxFacts, ClassBoxes, Evaluation, HoldoutPart, ImageAnswers, JudgedBox, JudgedImage, UsageError
+from advisor.core import (
+    BoxFacts,
+    ClassBoxes,
+    Evaluation,
+    HoldoutPart,
+    ImageAnswers,
+    Interval,
+    JudgedBox,
+    JudgedImage,
+    Metric,
+    UsageError,
+)
 from advisor.datasets._thumbnails import BYTES_PER_PIXEL
 from advisor.reporting._class_counts import are_few, count_judged_images, find_weakest
 from advisor.reporting._classes import (
@@ -211,3 +223,18 @@ def test_a_thumbnail_of_noise_has_a_lower_quality_and_stays_small(tmp_path: Path
     Image.fromarray(noise).save(tmp_path / "a.png")
     stored = base64.b64decode(data_uri(tmp_path / "a.png", THUMBNAIL).split(",", 1)[1])
     assert 0 < len(stored) <= BYTES_PER_PIXEL * THUMBNAIL**2
+
+
+@pytest.mark.parametrize("groups", [(), [place // 5 for place in range(200)]], ids=["single", "groups"])
+def test_the_range_of_a_class_counts_groups_as_that_of_all_images_does(groups: Sequence[int]) -> None:
+    right = [place % 40 >= 5 for place in range(200)]  # whole groups are wrong
+    top1 = Interval.share_of(right, groups).as_percent(200, "the hold-out")
+    (cat, _) = compute_recalls(
+        ImageAnswers(confusion=((45, 5), (20, 130)), metrics={Metric.TOP1: top1}), ("cat", "dog")
+    )
+    plain = Interval.wilson(45, 50)
+    assert cat.recall == 90.0
+    if groups:
+        assert present(cat.low) < 100 * plain.low - 5
+    else:
+        assert (cat.low, cat.high) == (100 * plain.low, 100 * plain.high)
