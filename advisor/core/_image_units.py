@@ -94,7 +94,8 @@ class ImageUnits:
 
         Of few groups, it is larger by as much as Student's interval is wider than a normal one.
         """
-        error = float(self.sum_squares(values) ** 0.5 / len(values))
+        squares = self.sum_squares(values)
+        error = float(squares**0.5 / len(values))
         if self.are_single:
             return error
         from scipy.special import ndtri, stdtrit
@@ -115,7 +116,10 @@ class ImageUnits:
         if self.are_single:
             return float(count)
         mean = float(shares.mean())
-        of_units = self.sum_squares(shares) * self.count / (self.count - 1)
+        few = self.count / (self.count - 1)
+        of_units = few * self.sum_squares(shares)
+        # The variance of values that are 0 or 1, times their number.
         of_images = count * mean * (1 - mean)
         effect = (of_units + self.mean_size) / (of_images + 1)
-        return count / min(max(effect, 1.0), float(count))
+        effect = min(max(effect, 1.0), float(count))
+        return count / effect

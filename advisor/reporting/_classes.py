@@ -25,7 +25,7 @@ from advisor.core import (
 )
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import Block, Labelled, Span, TableColumn, table_of
-from advisor.reporting._class_counts import count_judged_images
+from advisor.reporting._class_counts import count_judged_images, find_independent_part
 
 if TYPE_CHECKING:
     from advisor.reporting._view import RunView
@@ -36,12 +36,6 @@ so only the most confused pairs are listed.
 """
 
 PAIRS = 10
-
-HALVINGS = 30
-ROUNDING = 1e-6
-"""Halvings that find a number of independent images; and the points by which equal ends of two
-intervals may differ.
-"""
 
 CLASSES_SHOWN = 20
 """Classes of the pick, those with the lowest figure, so that the report stays short."""
@@ -148,12 +142,10 @@ def compute_recalls(
 ) -> tuple[ClassRecall, ...]:
     """Return the recall of each class with its interval:
     from the confusion matrix, else from ``per_class_recall`` (shares) and the ``images`` of each
-    class, without intervals where these are not known.
-
-    An image counts as that part of an independent one that it is in the interval of all images.
+    class, without intervals where these are not known. An image counts as in that of all images.
     """
     table = _read_confusion(answers, labels)
-    apart = _find_independent_part(answers.metrics.get(Metric.TOP1))
+    apart = find_independent_part(answers.metrics.get(Metric.TOP1))
     if table is None:
         boxes = answers.boxes.by_class if answers.boxes else {}
         rows = []
@@ -182,27 +174,6 @@ def compute_recalls(
             )
         class_recalls.append(class_recall)
     return tuple(class_recalls)
-
-
-def _find_independent_part(top1: Quantity | None) -> float:
-    """Return how many independent images (0-1) an image is worth in the interval of all images:
-    less than 1 where images come in groups, see :class:`advisor.core.ImageUnits`.
-    """
-    if top1 is None or not top1.n or top1.low is None:
-        return 1.0
-    share = top1.value / 100
-    low, high = 0.0, 1.0
-    if 100 * Interval.wilson(share * top1.n, top1.n).low <= top1.low + ROUNDING:
-        return high
-    # The lower end rises with the number of images, so the number is found by halving.
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        images = top1.n * middle
-        if 100 * Interval.wilson(share * images, images).low < top1.low:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 def add_ranges(
