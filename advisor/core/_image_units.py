@@ -26,7 +26,7 @@ QUANTILE = 0.975
 
 @dataclass(frozen=True, eq=False)
 class ImageUnits:
-    """What was drawn independently: groups of images, or single images.
+    """The units that were drawn independently: groups of images, or single images.
 
     ``numbers`` is the number of the unit of each image, from 0 on without a gap, int64 (N,).
     """
@@ -53,7 +53,7 @@ class ImageUnits:
 
     @property
     def are_single(self) -> bool:
-        """Whether each image is a unit."""
+        """Return whether each image is a unit."""
         return self.count == len(self.numbers)
 
     @property

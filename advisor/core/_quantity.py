@@ -22,6 +22,12 @@ from advisor.core._codec import to_json
 from advisor.core._image_units import RESAMPLES, ImageUnits
 from advisor.core._units import show_ms, show_ms_interval
 
+HALVINGS = 30
+ROUNDING = 1e-6
+"""Halvings that find a number of independent images; and the points by which equal ends of two
+intervals may differ.
+"""
+
 DEVIATIONS = 1.96
 """Standard errors in half of a 95 % interval."""
 
@@ -85,6 +91,30 @@ class Quantity:
         if self.provenance is not Provenance.MEASURED or self.low is None or self.high is None:
             return None
         return (self.high - self.low) / (2 * DEVIATIONS)
+
+    @property
+    def independent_part(self) -> float:
+        """Return how many independent images (0-1) an image is worth in the interval of a share
+        in %: less than 1 where images come in groups, see :meth:`.Interval.share_of`.
+        """
+        if not self.n or self.low is None:
+            return 1.0
+        share = self.value / 100
+        plain = Interval.wilson(share * self.n, self.n)
+        if 100 * plain.low <= self.low + ROUNDING:
+            return 1.0
+        smallest = 0.0
+        largest = 1.0
+        # The lower end rises with the number of images, so the number is found by halving.
+        for _ in range(HALVINGS):
+            middle = (smallest + largest) / 2
+            images = self.n * middle
+            interval = Interval.wilson(share * images, images)
+            if 100 * interval.low < self.low:
+                smallest = middle
+            else:
+                largest = middle
+        return largest
 
     def overlaps(self, other: Quantity) -> bool:
         """Return whether two intervals share a point; a missing interval is the value alone."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from advisor.core import UsageError, Written
+from advisor.core import Interval, UsageError, Written
 from advisor.datasets import SplitPart
 
 if TYPE_CHECKING:
@@ -125,6 +125,18 @@ class JudgedPart(Written):
     gain: float
     low: float
     high: float
+
+    @classmethod
+    def of_shares(cls, images: int, before: float, after: float, gain: Interval) -> JudgedPart:
+        """Return the figures of two files in % and points; given are shares (0-1)."""
+        return cls(
+            images,
+            before=100 * before,
+            after=100 * after,
+            gain=100 * gain.value,
+            low=100 * gain.low,
+            high=100 * gain.high,
+        )
 
     @property
     def sentence(self) -> str:

@@ -1,8 +1,7 @@
 """The images of each class that judged a file, and the weakest class.
 
 A run with many classes keeps no confusion matrix, and so no number of images beside a recall. The
-split has the numbers: :func:`count_judged_images` takes them from there. Images in groups count as
-fewer independent ones (:func:`find_independent_part`).
+split has the numbers: :func:`count_judged_images` takes them from there.
 """
 
 from __future__ import annotations
@@ -10,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from advisor.core import Interval
 from advisor.reporting._image_risks import FEW_IMAGES
 
 if TYPE_CHECKING:
-    from advisor.core import Evaluation, Quantity
+    from advisor.core import Evaluation
     from advisor.reporting._classes import ClassRecall
     from advisor.reporting._view import RunView
-
-HALVINGS = 30
-ROUNDING = 1e-6
-"""Halvings that find a number of independent images; and the points by which equal ends of two
-intervals may differ.
-"""
 
 SHARE_ERROR = 0.001
 """Largest distance of a number of right answers from a whole number: shares are rounded."""
@@ -86,27 +78,3 @@ def are_few(recalls: Sequence[ClassRecall]) -> bool:
     """Return whether fewer images than tell something have judged each of several classes."""
     numbers = [row.n for row in recalls if row.n]
     return len(numbers) > 1 and max(numbers) < FEW_IMAGES
-
-
-def find_independent_part(top1: Quantity | None) -> float:
-    """Return how many independent images (0-1) an image is worth in the interval of all images:
-    less than 1 where images come in groups, see :class:`advisor.core.ImageUnits`.
-    """
-    if top1 is None or not top1.n or top1.low is None:
-        return 1.0
-    share = top1.value / 100
-    low = 0.0
-    high = 1.0
-    plain = Interval.wilson(share * top1.n, top1.n)
-    if 100 * plain.low <= top1.low + ROUNDING:
-        return high
-    # The lower end rises with the number of images, so the number is found by halving.
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        images = top1.n * middle
-        interval = Interval.wilson(share * images, images)
-        if 100 * interval.low < top1.low:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -19,7 +19,7 @@ from advisor.core import (
 )
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Figure
-from advisor.reporting._classes import metric_note
+from advisor.reporting._metrics import metric_note
 from advisor.reporting._view import RunView
 
 

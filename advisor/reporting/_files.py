@@ -34,7 +34,7 @@ from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as t
 from advisor.reporting._answer import list_alternatives, make_headline, other_risks
 from advisor.reporting._answer_table import make_written_table
 from advisor.reporting._blocks import Labelled, Paragraph
-from advisor.reporting._classes import class_blocks, metric_blocks
+from advisor.reporting._classes import class_blocks
 from advisor.reporting._device_results import foreign_runtimes
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._failures import list_failures
@@ -50,6 +50,7 @@ from advisor.reporting._frames import (
 )
 from advisor.reporting._html import render_html
 from advisor.reporting._markdown import draw_markdown
+from advisor.reporting._metrics import metric_blocks
 from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._risks import list_risks
 from advisor.reporting._steps import step_blocks

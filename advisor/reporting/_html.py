@@ -34,7 +34,6 @@ from advisor.reporting._classes import (
     compute_lost_recall,
     compute_recalls,
     list_confused_pairs,
-    metric_blocks,
 )
 from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import describe_confidence, threshold_blocks
@@ -54,6 +53,7 @@ from advisor.reporting._failures import failure_blocks
 from advisor.reporting._figures import key_figures
 from advisor.reporting._foundations import list_foundations
 from advisor.reporting._incumbents import incumbent_sentences
+from advisor.reporting._metrics import metric_blocks
 from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._pages import (
     asset,

@@ -157,7 +157,7 @@ def fit_label_head(
 
 @dataclass(frozen=True, eq=False)
 class _AddedPlaces:
-    """What scores of places add to the logits of a head."""
+    """The part of the logits of a head that scores of places make."""
 
     logits: Floats  # out-of-fold logits of head and places, (N, C)
     bias: Floats  # what the head's bias changes by, (C,)

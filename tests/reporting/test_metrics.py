@@ -11,12 +11,12 @@ import pytest
 from advisor.core import METRICS, Decision, Evaluation, Metric, Provenance, Quantity, UsageError
 from advisor.reporting import RunView, print_answer, recommendation
 from advisor.reporting._blocks import DataTable, Paragraph
-from advisor.reporting._classes import metric_blocks
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._figures import key_figures
 from advisor.reporting._files import front_csv, render_markdown
 from advisor.reporting._foundations import list_expectations, list_foundations
 from advisor.reporting._html import render_html
+from advisor.reporting._metrics import metric_blocks
 from advisor.reporting._phrases import describe_limits
 from advisor.reporting._risks import list_risks
 from advisor.reporting._row_selection import Rows

@@ -39,7 +39,7 @@ UNSTATED_THREADS = "-unstated-threads"
 _HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
 LIKENESSES = ("release", "same", "version", "runtime", "core")
-"""What distinguishes a target from the nearest measured one of its kind, the worst last: the
+"""The differences of a target from the nearest measured one of its kind, the worst last: the
 release on the same silicon, the silicon only, the runtime's version, the runtime, or the design of
 the core.
 """

@@ -335,7 +335,7 @@ class DeviceProfile:
 
     @property
     def is_android(self) -> bool:
-        """Whether the device is a phone with Android."""
+        """Return whether the device is a phone with Android."""
         return self.kind == "phone" and not self.soc.startswith(APPLE)
 
     @property

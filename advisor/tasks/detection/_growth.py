@@ -78,8 +78,9 @@ class BoxedLabels(growth.LabelSet):
         width, height = self.size
         rows = []
         for box in self.keep(classes).boxes:
-            edges = box.top / height, box.left / width, box.bottom / height, box.right / width
-            rows.append((classes.index(box.label), *edges))
+            top, bottom = box.top / height, box.bottom / height
+            left, right = box.left / width, box.right / width
+            rows.append((classes.index(box.label), top, left, bottom, right))
         return rows
 
 
@@ -99,22 +100,29 @@ class DetectorGrowth(TableGrowth[BoxSurvey]):
         """Return the images of a run and the new ones, without boxes of new classes that too few
         of them have: a search would refuse these.
         """
-        grown = super().read(earlier, data)
-        images_of = Counter(chain.from_iterable(labels.there for labels in grown.labels))
+        growing = super().read(earlier, data)
+        images_of = Counter(chain.from_iterable(labels.there for labels in growing.labels))
         # A class of the run stays, be it rare after corrections: the search says what is wrong.
-        of_run = frozenset[str]().union(*(row.there for row in grown.labels[: grown.of_run]))
-        rare = sorted(name for name in images_of.keys() - of_run if images_of[name] < self.least)
+        of_run = set[str]()
+        for stated in growing.labels[: growing.of_run]:
+            of_run |= stated.there
+        rare = []
+        for label in sorted(images_of.keys() - of_run):
+            if images_of[label] < self.least:
+                rare.append(label)
+        learnt = images_of.keys() - set(rare)
         labels = []
-        for stated in grown.labels:
+        for stated in growing.labels:
             assert isinstance(stated, BoxedLabels)
-            labels.append(stated.keep(images_of.keys() - set(rare)))
-        if rare and not any(row.there for row in labels[grown.of_run :]):
+            labels.append(stated.keep(learnt))
+        new = labels[growing.of_run :]
+        if rare and not any(row.there for row in new):
             raise UsageError(
                 f"'{data}' has boxes of new classes alone, each in fewer than {self.least} images:"
                 f" {listed(rare)}",
                 "add more images of them",
             )
-        return replace(grown, labels=tuple(labels))
+        return replace(growing, labels=tuple(labels))
 
     def read_table(
         self, path: Path, known: Collection[str] = (), most: int | None = None
@@ -138,8 +146,10 @@ class DetectorGrowth(TableGrowth[BoxSurvey]):
         assert isinstance(labels, BoxedLabels)
         rows = []
         for box in labels.boxes:
-            edges = {name: f"{edge:.2f}" for name, edge in zip(EDGES, box.edges, strict=True)}
-            rows.append({"label": box.label, **edges})
+            row = {"label": box.label}
+            for name, edge in zip(EDGES, box.edges, strict=True):
+                row[name] = f"{edge:.2f}"
+            rows.append(row)
         return rows or [dict.fromkeys(("label", *EDGES), "")]
 
     def can_judge(self, images: Sequence[growth.GrownImage]) -> bool:
@@ -164,14 +174,7 @@ class DetectorGrowth(TableGrowth[BoxSurvey]):
             len(classes),
             number_groups(images),
         )
-        return growth.JudgedPart(
-            images=len(images),
-            before=100 * earlier,
-            after=100 * later,
-            gain=100 * gain.value,
-            low=100 * gain.low,
-            high=100 * gain.high,
-        )
+        return growth.JudgedPart.of_shares(len(images), earlier, later, gain)
 
     def has_learnt(
         self,
@@ -185,12 +188,13 @@ class DetectorGrowth(TableGrowth[BoxSurvey]):
         classes = [label for label in _list_classes(images) if label in labels]
         if not classes:
             return False
-        found = _list_found(images, after, classes)
+        detections = _list_found(images, after, classes)
         # Each image gets the boxes of the next one.
+        of_next_images = [*detections[1:], *detections[:1]]
         _, _, gain = average_precision.measure_gain(
             _list_true(images, classes),
-            [*found[1:], *found[:1]],
-            found,
+            of_next_images,
+            detections,
             len(classes),
             number_groups(images),
         )
@@ -267,12 +271,13 @@ def _list_found(
     for image, answer in zip(images, answers, strict=True):
         rows = []
         scores = []
-        for found in answer.objects:
-            is_known = found.label in places and found.label not in image.labels.unknown
-            if is_known and not (is_shown and found.score < answer.least):
-                top, left, bottom, right = found.box
-                rows.append((places[found.label], top, left, bottom, right))
-                scores.append(found.score)
+        for scored in answer.objects:
+            is_known = scored.label in places and scored.label not in image.labels.unknown
+            is_hidden = is_shown and scored.score < answer.least
+            if is_known and not is_hidden:
+                top, left, bottom, right = scored.box
+                rows.append((places[scored.label], top, left, bottom, right))
+                scores.append(scored.score)
         boxes = Detections.of_true_boxes(rows)
         detections.append(replace(boxes, scores=np.array(scores, np.float32)))
     return detections

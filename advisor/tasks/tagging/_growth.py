@@ -102,14 +102,9 @@ class TaggerGrowth(TableGrowth[LabelSetSurvey]):
         earlier = _score_images(images, before, labels)
         later = _score_images(images, after, labels)
         gain = label_precision.measure_gain(earlier, later)
-        return growth.JudgedPart(
-            images=len(images),
-            before=100 * earlier.figure.value,
-            after=100 * later.figure.value,
-            gain=100 * gain.value,
-            low=100 * gain.low,
-            high=100 * gain.high,
-        )
+        of_earlier = earlier.figure.value
+        of_later = later.figure.value
+        return growth.JudgedPart.of_shares(len(images), of_earlier, of_later, gain)
 
     def has_learnt(
         self,
